@@ -1,0 +1,176 @@
+"""Settings, all from the environment; the defaults run on one machine with nothing but Python."""
+
+from pathlib import Path
+
+from conductor_site.env import env_bool, env_int, env_list, env_secret, env_text
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+DATA_DIR = Path(env_text("CONDUCTOR_DATA", str(BASE_DIR / "var"))).resolve()
+
+DEBUG = env_bool("CONDUCTOR_DEBUG", False)
+SECRET_KEY = env_secret("CONDUCTOR_SECRET_KEY", DATA_DIR / "secret_key")
+ALLOWED_HOSTS = env_list("CONDUCTOR_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env_list("CONDUCTOR_ORIGINS", [])
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django_q",
+    "django_htmx",
+    "django_filters",
+    "rest_framework",
+    "knox",
+    "drf_spectacular",
+    "record",
+    "jobs",
+    "gates",
+    "runs",
+    "conductor_site",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "conductor_site.middleware.ContentSecurityPolicy",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "conductor_site.middleware.ErrorsInWords",
+]
+
+ROOT_URLCONF = "conductor_site.urls"
+WSGI_APPLICATION = "conductor_site.wsgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "conductor_site.context.navigation",
+            ],
+        },
+    },
+]
+
+SQLITE_TIMEOUT_S = env_int("CONDUCTOR_SQLITE_TIMEOUT_S", 20, minimum=1)
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": env_text("CONDUCTOR_SQLITE", str(DATA_DIR / "conductor.sqlite3")),
+        "OPTIONS": {
+            "timeout": SQLITE_TIMEOUT_S,
+            "transaction_mode": "IMMEDIATE",  # a reader that turns writer would fail at once, without the timeout
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
+        },
+        "CONN_MAX_AGE": 60,
+    }
+}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "home"
+LOGOUT_REDIRECT_URL = "login"
+
+LANGUAGE_CODE = "en-gb"
+TIME_ZONE = env_text("CONDUCTOR_TIME_ZONE", "UTC")
+USE_TZ = True
+
+STATIC_URL = "static/"
+STATIC_ROOT = DATA_DIR / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
+
+# Uploads are streamed to disk and refused beyond this; nothing in Conductor takes larger ones.
+UPLOAD_LIMIT_BYTES = env_int("CONDUCTOR_UPLOAD_LIMIT_MIB", 64, minimum=1) * 1024 * 1024
+DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
+FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.TemporaryFileUploadHandler"]
+
+HTTPS = env_bool("CONDUCTOR_HTTPS", False)
+SESSION_COOKIE_SECURE = HTTPS
+CSRF_COOKIE_SECURE = HTTPS
+SECURE_SSL_REDIRECT = HTTPS
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
+SECURE_HSTS_PRELOAD = HTTPS
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if env_bool("CONDUCTOR_BEHIND_PROXY", False) else None
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+SESSION_COOKIE_AGE = 14 * 24 * 3600
+
+# A task is a nudge: short, may run twice, late or never. queue_limit 1 keeps the lease from running while a task waits.
+Q_CLUSTER = {
+    "name": "conductor",
+    "orm": "default",
+    "workers": env_int("CONDUCTOR_Q_WORKERS", 2, minimum=1),
+    "queue_limit": 1,
+    "bulk": 1,
+    "poll": 1.0,
+    "timeout": 180,
+    "retry": 400,
+    "max_attempts": 3,
+    "ack_failures": True,
+    "catch_up": False,
+    "save_limit": 250,
+    "guard_cycle": 5,
+    "label": "Tasks",
+}
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "knox.auth.TokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_PAGINATION_CLASS": "conductor_site.api.Pages",
+    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "conductor_site.api.explain",
+}
+REST_KNOX = {"TOKEN_TTL": None, "AUTO_REFRESH": False}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Conductor",
+    "DESCRIPTION": "Runs, phases, gates with their evidence, and the record of decisions.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+}
+
+# Where Conductor keeps what is not in the database.
+EVIDENCE_ROOT = DATA_DIR / "evidence"
+SNAPSHOT_ROOT = DATA_DIR / "snapshots"
+RECORD_HEADS = DATA_DIR / "record_heads.jsonl"
+CONDUCT_SOCKET = DATA_DIR / "conduct.sock"
+# Folders from which pipelines may be loaded.
+PIPELINE_ROOTS = [Path(p) for p in env_list("CONDUCTOR_PIPELINES", [str(BASE_DIR / "pipelines")])]
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": env_text("CONDUCTOR_LOG_LEVEL", "INFO")},
+}

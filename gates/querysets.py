@@ -1,0 +1,40 @@
+"""Selections of gates, as adjectives."""
+
+from typing import TYPE_CHECKING
+
+from django.db import models
+from django.utils import timezone
+
+from gates.states import ENDED, GateState
+from record.models import Identified
+
+if TYPE_CHECKING:
+    from gates.models import Gate
+
+
+class GateQuerySet(models.QuerySet["Gate"]):
+    def in_progress(self) -> "GateQuerySet":
+        """Being prepared, open, or decided and not yet applied."""
+        return self.exclude(state__in=ENDED)
+
+    def waiting(self) -> "GateQuerySet":
+        """Open, the longest waiting first."""
+        return self.filter(state=GateState.OPEN).order_by("opened_at", "id")
+
+    def overdue(self) -> "GateQuerySet":
+        """Open past their deadline."""
+        return self.filter(state=GateState.OPEN, due_at__lte=timezone.now())
+
+    def to_escalate(self) -> "GateQuerySet":
+        """Open past the time at which others are to hear of it, and not escalated yet."""
+        return self.filter(state=GateState.OPEN, escalates_at__lte=timezone.now(), escalated_at=None)
+
+    def to_apply(self) -> "GateQuerySet":
+        """Decided, with the decision's effects still to be written back; failed ones once their pause is over."""
+        now = timezone.now()
+        failed = models.Q(state=GateState.APPLY_FAILED, apply_after__lte=now)
+        return self.filter(models.Q(state__in=[GateState.DECIDED, GateState.APPLYING]) | failed).order_by("id")
+
+    def of(self, subject: Identified) -> "GateQuerySet":
+        """The gates of one subject, newest iteration first."""
+        return self.filter(subject_uuid=subject.uuid).order_by("key", "-iteration")

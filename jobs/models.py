@@ -1,0 +1,146 @@
+"""The hands: targets that work can run on, and jobs."""
+
+import secrets
+from typing import Any
+
+from django.core.validators import MinValueValidator
+from django.db import models
+from django.utils import timezone
+
+from jobs.querysets import JobQuerySet
+from jobs.states import FINAL, JobState
+from record.models import Identified, Lab
+from record.services import Subject
+
+
+def new_token() -> str:
+    """A job's token: names its folder on the target and its process environment (26 characters)."""
+    return f"j{secrets.token_hex(12)}x"
+
+
+class TargetKind(models.TextChoices):
+    LOCAL = "local", "this machine"
+
+
+class Target(Identified):
+    """A place where jobs run, with the limits within which they may."""
+
+    lab = models.ForeignKey(Lab, on_delete=models.PROTECT, related_name="targets")
+    name = models.SlugField(max_length=60)
+    kind = models.CharField(max_length=10, choices=TargetKind, default=TargetKind.LOCAL)
+    host = models.CharField(max_length=200, help_text="the host whose `conduct` runs this target's jobs")
+    roots = models.JSONField(default=list, help_text="absolute folders that runs may write in, one a list item")
+    job_folder = models.CharField(max_length=500, help_text="absolute folder for the jobs' own files (tokens, logs)")
+    slots = models.PositiveIntegerField(default=2, validators=[MinValueValidator(1)], help_text="jobs at once")
+    default_time_limit_s = models.PositiveIntegerField(default=24 * 3600, help_text="for scripts that ask for none")
+    max_time_limit_s = models.PositiveIntegerField(default=7 * 24 * 3600)
+    max_memory_mib = models.PositiveIntegerField(default=8192, help_text="the most memory a job may have, MiB")
+    environment_lines = models.TextField(blank=True, help_text="shell lines that run before each script")
+    environment_allow = models.JSONField(default=list, help_text="names of our own variables that jobs may see")
+    paused = models.BooleanField(default=False, help_text="nothing new is started here")
+    archived_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["lab", "name"], name="one_target_a_name")]
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def subject(self) -> Subject:
+        return Subject("target", self.uuid, f"target {self.name}")
+
+
+class Job(Identified):
+    """One execution of one script. A retry is a new row with a new token."""
+
+    lab = models.ForeignKey(Lab, on_delete=models.PROTECT, related_name="jobs")
+    target = models.ForeignKey(Target, on_delete=models.PROTECT, related_name="jobs")
+    token = models.CharField(max_length=40, unique=True, default=new_token, editable=False)
+    state = models.CharField(max_length=14, choices=JobState, default=JobState.PLANNED)
+
+    # What it is for. `purpose` and `step` are the owner's words; `root_uuid` is the run that it is part of.
+    name = models.CharField(max_length=200)
+    subject_kind = models.CharField(max_length=40)
+    subject_uuid = models.UUIDField()
+    root_uuid = models.UUIDField(null=True)
+    purpose = models.CharField(max_length=40, default="work")
+    step = models.PositiveIntegerField(default=0)
+    attempt = models.PositiveIntegerField(default=1)
+    on_final = models.CharField(max_length=60, blank=True, help_text="registered key of what follows its end")
+    final_handled = models.BooleanField(default=False)
+
+    # What is run.
+    script = models.TextField(help_text="the untouched script")
+    script_name = models.CharField(max_length=200, default="script.sh")
+    work_dir = models.CharField(max_length=500)
+    environment = models.JSONField(default=dict)
+    time_limit_s = models.PositiveIntegerField()
+    memory_mib = models.PositiveIntegerField()
+    cpus = models.PositiveIntegerField(default=1)
+
+    # Whose hands it is in. A claim raises `generation`; what is done for an older generation changes nothing.
+    generation = models.PositiveIntegerField(default=0)
+    holder = models.CharField(max_length=120, blank=True, help_text="process identity of the submitter")
+    lease_until = models.DateTimeField(null=True)
+    native_id = models.CharField(max_length=120, blank=True)
+    native_raw = models.JSONField(default=dict, help_text="the last raw answers about it")
+
+    planned_at = models.DateTimeField(default=timezone.now)
+    submitted_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    cancel_requested_at = models.DateTimeField(null=True)
+    exit_code = models.IntegerField(null=True)
+    reason = models.CharField(max_length=1000, blank=True, help_text="why it ended as it did, in words")
+    stdout_path = models.CharField(max_length=700, blank=True)
+    stderr_path = models.CharField(max_length=700, blank=True)
+
+    objects = JobQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [
+            models.Index(fields=["subject_uuid", "-id"]),
+            models.Index(fields=["root_uuid", "-id"]),
+            # Partial: the sweep looks at what is live or unhandled and never walks through ended jobs.
+            models.Index(fields=["target", "state", "id"], condition=~models.Q(state__in=FINAL), name="job_live"),
+            models.Index(fields=["id"], condition=models.Q(final_handled=False, state__in=FINAL), name="job_unhandled"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.token})"
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in FINAL
+
+    def subject(self) -> Subject:
+        return Subject("job", self.uuid, f"job {self.name}", self.root_uuid)
+
+    def log_facts(self) -> dict[str, Any]:
+        """What a log line about this job names."""
+        return {"job": self.token, "name": self.name, "state": self.state, "native_id": self.native_id}
+
+
+class ConductLease(models.Model):
+    """Which `conduct` ticks. One row a name; taken over once it has expired."""
+
+    name = models.CharField(max_length=40, primary_key=True)
+    holder = models.CharField(max_length=120)
+    expires_at = models.DateTimeField()
+    beat_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.name} held by {self.holder}"
+
+
+class Pulse(models.Model):
+    """When a worker of a cluster last took the pulse task."""
+
+    cluster = models.CharField(max_length=120, primary_key=True)
+    asked_at = models.DateTimeField(null=True)
+    beat_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return self.cluster

@@ -1,0 +1,192 @@
+"""The memory: labs and their members, decisions (append-only, chained), events."""
+
+import uuid
+from typing import Any, NoReturn
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+from record.access import Role
+from record.errors import NotAllowed
+
+GENESIS = "0" * 64
+
+
+class Lab(models.Model):
+    """A group of people who share what they run. Everything visible belongs to one."""
+
+    name = models.CharField(max_length=120, unique=True)
+    slug = models.SlugField(max_length=60, unique=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Membership(models.Model):
+    """A person's role in a lab; one row a role."""
+
+    lab = models.ForeignKey(Lab, on_delete=models.PROTECT, related_name="memberships")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=20, choices=Role)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["lab", "user", "role"], name="one_membership_a_role")]
+        ordering = ["lab_id", "user_id", "role"]
+
+    def __str__(self) -> str:
+        return f"{self.user} is {self.role} of {self.lab}"
+
+
+class Identified(models.Model):
+    """Something that decisions and events can speak of, by a UUID that outlives it."""
+
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+
+    class Meta:
+        abstract = True
+
+
+class ActorKind(models.TextChoices):
+    PERSON = "person"
+    AGENT = "agent"
+    POLICY = "policy"
+    IMPORTED = "imported"
+
+
+class Door(models.TextChoices):
+    """By which way something came in."""
+
+    WEB = "web"
+    API = "api"
+    ADMIN = "admin"
+    CLI = "cli"
+    POLICY = "policy"
+
+
+class AppendOnlyQuerySet(models.QuerySet[Any]):
+    """Rows can be read and added, never changed or removed."""
+
+    def _refuse(self, *args: object, **kwargs: object) -> NoReturn:
+        raise NotAllowed("The record is append-only: add a decision that supersedes the one you want to correct.")
+
+    update = delete = bulk_update = bulk_create = update_or_create = _refuse  # type: ignore[assignment]
+
+    def for_subject(self, subject: Identified) -> "AppendOnlyQuerySet":
+        """What was decided about one thing, oldest first."""
+        return self.filter(subject_uuid=subject.uuid).order_by("number")
+
+
+class AppendOnly(models.Model):
+    """A row that is written once."""
+
+    objects = AppendOnlyQuerySet.as_manager()
+
+    class Meta:
+        abstract = True
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        if self.pk and not kwargs.get("force_insert"):
+            self._refuse()
+        super().save(*args, **(kwargs | {"force_insert": True}))
+
+    def delete(self, *args: Any, **kwargs: Any) -> NoReturn:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise NotAllowed("The record is append-only: add a decision that supersedes the one you want to correct.")
+
+
+class ChainHead(models.Model):
+    """The end of a lab's chain; its row is locked last in every transaction that adds to the chain."""
+
+    lab = models.OneToOneField(Lab, on_delete=models.PROTECT, primary_key=True, related_name="chain_head")
+    count = models.PositiveBigIntegerField(default=0)
+    digest = models.CharField(max_length=64, default=GENESIS)
+
+    def __str__(self) -> str:
+        return f"{self.lab}: {self.count} decisions"
+
+
+class Decision(AppendOnly):
+    """Who decided what, on which evidence. `canonical` is what the hash is over; the other columns are copies of it."""
+
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    lab = models.ForeignKey(Lab, on_delete=models.PROTECT, related_name="decisions")
+    number = models.PositiveBigIntegerField(help_text="position in the lab's chain, from 1, without gaps")
+    at = models.DateTimeField(default=timezone.now)
+    subject_kind = models.CharField(max_length=40)
+    subject_uuid = models.UUIDField(db_index=True)
+    subject_label = models.CharField(max_length=300, help_text="what the subject was called then")
+    gate_uuid = models.UUIDField(null=True, db_index=True)
+    iteration = models.PositiveIntegerField(null=True)
+    actor_kind = models.CharField(max_length=10, choices=ActorKind)
+    actor = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="decisions")
+    actor_name = models.CharField(max_length=200, help_text="the name as it was then")
+    door = models.CharField(max_length=10, choices=Door)
+    verdict = models.CharField(max_length=60)
+    evidence = models.JSONField(default=dict, help_text="the digest shown, and name -> sha256 of each piece")
+    config_before = models.JSONField(default=dict)
+    config_after = models.JSONField(default=dict)
+    supersedes = models.ForeignKey("self", null=True, on_delete=models.PROTECT, related_name="superseded_by")
+    override = models.BooleanField(default=False)
+    previous_digest = models.CharField(max_length=64)
+    canonical = models.TextField()
+    digest = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["lab", "number"], name="one_decision_a_number")]
+        indexes = [models.Index(fields=["lab", "-at"])]
+        ordering = ["-at", "-number"]
+
+    def __str__(self) -> str:
+        return f"{self.verdict} on {self.subject_label}"
+
+
+class Statement(models.Model):
+    """What the person wrote with a decision. Kept apart, so that a pasted secret can be struck and the chain still holds."""
+
+    decision = models.OneToOneField(Decision, on_delete=models.PROTECT, primary_key=True, related_name="statement")
+    salt = models.CharField(max_length=32)
+    reason = models.TextField(blank=True)
+    answers = models.JSONField(default=dict)
+    struck_by = models.ForeignKey(Decision, null=True, on_delete=models.PROTECT, related_name="struck")
+
+    def __str__(self) -> str:
+        return "(struck)" if self.struck_by_id else self.reason
+
+
+class EventQuerySet(models.QuerySet["Event"]):
+    def about(self, *subjects: Identified) -> "EventQuerySet":
+        """Events about any of these things, newest first."""
+        return self.filter(subject_uuid__in=[subject.uuid for subject in subjects]).order_by("-id")
+
+
+class Event(models.Model):
+    """Something that happened: the mechanical log. `kind` is one of record.kinds.KINDS."""
+
+    lab = models.ForeignKey(Lab, on_delete=models.PROTECT, related_name="events")
+    at = models.DateTimeField(default=timezone.now)
+    kind = models.CharField(max_length=40)
+    subject_kind = models.CharField(max_length=40)
+    subject_uuid = models.UUIDField()
+    root_uuid = models.UUIDField(null=True, help_text="the run (or programme, walk) that the subject is part of")
+    message = models.CharField(max_length=1000, blank=True)
+    data = models.JSONField(default=dict)
+    decision = models.ForeignKey(Decision, null=True, on_delete=models.PROTECT, related_name="events")
+
+    objects = EventQuerySet.as_manager()
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["root_uuid", "-id"]),
+            models.Index(fields=["subject_uuid", "-id"]),
+            models.Index(fields=["lab", "-id"]),
+        ]
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"

@@ -1,0 +1,169 @@
+"""Cryo-ET runs: pipelines, their snapshots, runs with species, tilt series and phases."""
+
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+from jobs.models import Target
+from record.models import Decision, Identified, Lab
+from record.services import Subject
+from runs.querysets import PhaseQuerySet, RunQuerySet
+from runs.states import Completion, PhaseState, RunState
+
+
+class Pipeline(Identified):
+    """A folder with a manifest, an overlay and scripts, as a lab keeps it."""
+
+    lab = models.ForeignKey(Lab, on_delete=models.PROTECT, related_name="pipelines")
+    name = models.CharField(max_length=120)
+    folder = models.CharField(max_length=500, help_text="absolute folder that holds scripts/manifest.yml")
+    archived_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["lab", "name"], name="one_pipeline_a_name")]
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def subject(self) -> Subject:
+        return Subject("pipeline", self.uuid, f"pipeline {self.name}")
+
+
+class Snapshot(models.Model):
+    """A pipeline as it was when a run began: its files lie under `digest` in the snapshot store."""
+
+    pipeline = models.ForeignKey(Pipeline, on_delete=models.PROTECT, related_name="snapshots")
+    digest = models.CharField(max_length=64, help_text="SHA-256 over the files' names and contents")
+    spec = models.JSONField(help_text="the phases, gates and presets, checked")
+    taken_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["pipeline", "digest"], name="one_snapshot_a_digest")]
+
+    def __str__(self) -> str:
+        return f"{self.pipeline} {self.digest[:12]}"
+
+
+class Run(Identified):
+    """One passage of a data set through a pipeline."""
+
+    lab = models.ForeignKey(Lab, on_delete=models.PROTECT, related_name="runs")
+    name = models.CharField(max_length=120)
+    snapshot = models.ForeignKey(Snapshot, on_delete=models.PROTECT, related_name="runs")
+    target = models.ForeignKey(Target, on_delete=models.PROTECT, related_name="runs")
+    work_dir = models.CharField(max_length=500, help_text="absolute folder on the target")
+    state = models.CharField(max_length=10, choices=RunState, default=RunState.RUNNING)
+    conf = models.JSONField(default=dict, help_text="values of pipeline.conf that this run has of its own")
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="runs")
+    created_at = models.DateTimeField(default=timezone.now)
+    ended_at = models.DateTimeField(null=True)
+    archived_at = models.DateTimeField(null=True)
+
+    objects = RunQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(fields=["lab", "name"], name="one_run_a_name"),
+            models.UniqueConstraint(
+                fields=["target", "work_dir"], condition=models.Q(archived_at=None), name="one_run_a_folder"
+            ),
+        ]
+        indexes = [models.Index(fields=["lab", "state", "-id"])]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def subject(self) -> Subject:
+        return Subject("run", self.uuid, f"run {self.name}", self.uuid)
+
+
+class Species(models.Model):
+    """A kind of particle that is looked for in the run's tomograms."""
+
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="species")
+    label = models.CharField(max_length=32)
+    conf = models.JSONField(default=dict, help_text="values of its species conf that differ from the pipeline's")
+    position = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        verbose_name_plural = "species"
+        constraints = [models.UniqueConstraint(fields=["run", "label"], name="one_species_a_label")]
+        ordering = ["position", "id"]
+
+    def __str__(self) -> str:
+        return self.label
+
+
+class TiltSeries(Identified):
+    """One tilt series of a run. An exclusion sticks until a decision brings the series back."""
+
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="tilt_series")
+    name = models.CharField(max_length=120)
+    verdict = models.CharField(max_length=10, blank=True, help_text="good, suspect or bad, as a person said")
+    note = models.CharField(max_length=500, blank=True)
+    excluded_by = models.ForeignKey(Decision, null=True, blank=True, on_delete=models.PROTECT, related_name="excluded")
+
+    class Meta:
+        verbose_name_plural = "tilt series"
+        constraints = [models.UniqueConstraint(fields=["run", "name"], name="one_series_a_name")]
+        ordering = ["run_id", "name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def subject(self) -> Subject:
+        return Subject("tilt_series", self.uuid, f"tilt series {self.name}", self.run.uuid)
+
+
+class Phase(Identified):
+    """One phase of a run, for one species or for all tilt series (`species` is null)."""
+
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="phases")
+    species = models.ForeignKey(Species, null=True, on_delete=models.PROTECT, related_name="phases")
+    key = models.CharField(max_length=40, help_text="as the manifest calls it")
+    title = models.CharField(max_length=300)
+    position = models.PositiveIntegerField(help_text="column in the run's picture")
+    optional = models.BooleanField(default=False)
+    needs = models.ManyToManyField("self", symmetrical=False, related_name="needed_by", blank=True)
+    state = models.CharField(max_length=10, choices=PhaseState, default=PhaseState.PENDING)
+    attempt = models.PositiveIntegerField(default=0)
+    passed_before = models.BooleanField(default=False, help_text="the gate before it has been passed")
+
+    completion = models.CharField(max_length=7, choices=Completion, default=Completion.PENDING)
+    items_done = models.PositiveIntegerField(default=0)
+    items_total = models.PositiveIntegerField(default=0)
+
+    started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    reason = models.CharField(max_length=2000, blank=True, help_text="why it failed or was skipped, in words")
+    stale_since = models.DateTimeField(null=True)
+    stale_by = models.ForeignKey(Decision, null=True, on_delete=models.PROTECT, related_name="made_stale")
+
+    objects = PhaseQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["run_id", "position", "id"]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "key", "species"], name="one_phase_a_lane"),
+            models.UniqueConstraint(
+                fields=["run", "key"], condition=models.Q(species=None), name="one_shared_phase_a_key"
+            ),
+        ]
+        indexes = [models.Index(fields=["state", "run"])]
+
+    def __str__(self) -> str:
+        return self.label
+
+    @property
+    def label(self) -> str:
+        return f"{self.key} ({self.species.label})" if self.species else self.key
+
+    def subject(self) -> Subject:
+        return Subject("phase", self.uuid, f"{self.run.name}, phase {self.label}", self.run.uuid)
+
+    def facts(self) -> dict[str, Any]:
+        return {"run": self.run_id, "phase": self.label, "state": self.state, "attempt": self.attempt}

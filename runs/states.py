@@ -1,0 +1,64 @@
+"""The states of runs and phases and what may follow what."""
+
+from django.db.models import TextChoices
+
+from record.transitions import Machine, rule
+
+
+class RunState(TextChoices):
+    RUNNING = "running"
+    PAUSED = "paused"
+    DONE = "done"
+    CANCELLED = "cancelled"
+
+
+RUN = Machine(
+    "run",
+    [
+        rule("pause", "running", "paused"),
+        rule("resume", "paused", "running"),
+        rule("finish", "running", "done"),
+        rule("reopen", "done", "running"),
+        rule("cancel", "running paused", "cancelled"),
+    ],
+)
+
+
+class PhaseState(TextChoices):
+    PENDING = "pending"
+    READY = "ready"
+    RUNNING = "running"
+    VERIFYING = "verifying"
+    CHECKPOINT = "checkpoint", "waiting at its gate"
+    DONE = "done"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+PASSED = frozenset({"done", "skipped"})
+
+PHASE = Machine(
+    "phase",
+    [
+        # Its gate before it opens where what it depends on is done; applied, the phase is ready.
+        rule("make_ready", "pending", "ready"),
+        rule("reach_checkpoint", "pending verifying", "checkpoint"),
+        rule("pass_checkpoint", "checkpoint", "ready"),
+        rule("start", "ready", "running"),
+        rule("verify", "running", "verifying"),
+        rule("finish", "verifying checkpoint", "done"),
+        rule("fail", "ready running verifying checkpoint", "failed"),
+        rule("retry", "failed", "ready"),
+        rule("skip", "pending ready failed checkpoint", "skipped"),
+        rule("reset", "ready running verifying checkpoint done failed skipped", "pending"),
+        rule("stop", "ready running verifying", "failed"),
+    ],
+)
+
+
+class Completion(TextChoices):
+    """How much of a phase's outputs lie on disk; another axis than its state."""
+
+    PENDING = "pending"
+    PARTIAL = "partial"
+    DONE = "done"
