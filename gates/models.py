@@ -15,8 +15,8 @@ from record.services import Subject
 class Gate(Identified):
     """One iteration of a gate: a question to people about one subject, with its evidence.
 
-    `key` names the gate at its subject (a phase may have one before it and one after it). Reopening makes a new row with
-    the next `iteration`, which reads the policy anew; the old row stays as it was.
+    `key` names the gate at its subject (a phase may have one before it and one after it). Reopening makes a new row
+    with the next `iteration`, which reads the policy anew; the old row stays as it was.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.PROTECT, related_name="gates")

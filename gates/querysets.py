@@ -1,6 +1,6 @@
 """Selections of gates, as adjectives."""
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from django.db import models
 from django.utils import timezone
@@ -8,11 +8,8 @@ from django.utils import timezone
 from gates.states import ENDED, GateState
 from record.models import Identified
 
-if TYPE_CHECKING:
-    from gates.models import Gate
 
-
-class GateQuerySet(models.QuerySet["Gate"]):
+class GateQuerySet(models.QuerySet[Any]):
     def in_progress(self) -> "GateQuerySet":
         """Being prepared, open, or decided and not yet applied."""
         return self.exclude(state__in=ENDED)

@@ -1,17 +1,14 @@
 """Selections of jobs, as adjectives."""
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from django.db import models
 
 from jobs.states import FINAL, JobState
 from record.models import Identified
 
-if TYPE_CHECKING:
-    from jobs.models import Job
 
-
-class JobQuerySet(models.QuerySet["Job"]):
+class JobQuerySet(models.QuerySet[Any]):
     def live(self) -> "JobQuerySet":
         """Not ended yet, planned ones included."""
         return self.exclude(state__in=FINAL)

@@ -147,7 +147,7 @@ class Decision(AppendOnly):
 
 
 class Statement(models.Model):
-    """What the person wrote with a decision. Kept apart, so that a pasted secret can be struck and the chain still holds."""
+    """What was written with a decision: kept apart, so that a pasted secret can be struck and the chain still holds."""
 
     decision = models.OneToOneField(Decision, on_delete=models.PROTECT, primary_key=True, related_name="statement")
     salt = models.CharField(max_length=32)

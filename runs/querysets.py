@@ -1,16 +1,13 @@
 """Selections of runs and phases, as adjectives."""
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from django.db import models
 
 from runs.states import PASSED, RunState
 
-if TYPE_CHECKING:
-    from runs.models import Phase, Run
 
-
-class RunQuerySet(models.QuerySet["Run"]):
+class RunQuerySet(models.QuerySet[Any]):
     def current(self) -> "RunQuerySet":
         """Not archived."""
         return self.filter(archived_at=None)
@@ -20,7 +17,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.current().filter(state__in=[RunState.RUNNING, RunState.PAUSED])
 
 
-class PhaseQuerySet(models.QuerySet["Phase"]):
+class PhaseQuerySet(models.QuerySet[Any]):
     def unpassed(self) -> "PhaseQuerySet":
         """Neither done nor skipped."""
         return self.exclude(state__in=PASSED)
