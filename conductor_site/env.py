@@ -47,7 +47,7 @@ def env_list(name: str, default: list[str]) -> list[str]:
 
 
 def env_secret(name: str, fallback_file: Path) -> str:
-    """A secret from `name`, from the file that `name`_FILE names, or from `fallback_file` (made at first use, mode 0600)."""
+    """A secret from `name`, from the file in `name`_FILE, or from `fallback_file`, made at first use with mode 0600."""
     if value := os.environ.get(name):
         return value
     path = Path(os.environ.get(f"{name}_FILE") or fallback_file)

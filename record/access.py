@@ -50,7 +50,7 @@ def lab_ids(user: Actor, ability: str = Ability.VIEW) -> QuerySet[Model, int]:
     """Keys of the labs in which `user` has `ability`, as a subquery."""
     from record.models import Membership
 
-    members = Membership.objects.filter(user_id=user.pk, role__in=roles_with(ability))
+    members = Membership.objects.filter(user_id=user.pk or 0, role__in=roles_with(ability))
     return members.values_list("lab_id", flat=True)
 
 

@@ -73,7 +73,7 @@ class AppendOnlyQuerySet(models.QuerySet[Any]):
     def _refuse(self, *args: object, **kwargs: object) -> NoReturn:
         raise NotAllowed("The record is append-only: add a decision that supersedes the one you want to correct.")
 
-    update = delete = bulk_update = bulk_create = update_or_create = _refuse  # type: ignore[assignment]
+    update = delete = bulk_update = bulk_create = update_or_create = _refuse
 
     def for_subject(self, subject: Identified) -> "AppendOnlyQuerySet":
         """What was decided about one thing, oldest first."""

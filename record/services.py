@@ -2,11 +2,11 @@
 
 import logging
 import secrets
-import uuid
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID, uuid4
 
-from django.contrib.auth.models import AbstractBaseUser
+from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.utils import timezone
 
@@ -27,12 +27,11 @@ class Author:
     kind: str
     name: str
     door: str
-    user: AbstractBaseUser | None = None
+    user: User | None = None
 
     @classmethod
-    def person(cls, user: AbstractBaseUser, door: str) -> "Author":
-        full_name = getattr(user, "get_full_name", lambda: "")()
-        return cls(ActorKind.PERSON, full_name or user.get_username(), door, user)
+    def person(cls, user: User, door: str) -> "Author":
+        return cls(ActorKind.PERSON, user.get_full_name() or user.get_username(), door, user)
 
     @classmethod
     def policy(cls, name: str) -> "Author":
@@ -44,9 +43,9 @@ class Subject:
     """What a decision or an event speaks of. `root` is the uuid of the run that it is part of."""
 
     kind: str
-    uuid: uuid.UUID
+    uuid: UUID
     label: str
-    root: uuid.UUID | None = None
+    root: UUID | None = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class Ruling:
     evidence: dict[str, Any] = field(default_factory=dict)
     config_before: dict[str, Any] = field(default_factory=dict)
     config_after: dict[str, Any] = field(default_factory=dict)
-    gate_uuid: uuid.UUID | None = None
+    gate_uuid: UUID | None = None
     iteration: int | None = None
     supersedes: Decision | None = None
     override: bool = False
@@ -164,7 +163,7 @@ def _lock_head(lab_id: int) -> ChainHead:
 def _payload(lab_id: int, number: int, subject: Subject, author: Author, ruling: Ruling, salt: str) -> dict[str, Any]:
     lab = Lab.objects.values_list("slug", flat=True).get(pk=lab_id)
     return {
-        "uuid": str(uuid.uuid4()),
+        "uuid": str(uuid4()),
         "lab": lab,
         "number": number,
         "at": timezone.now().isoformat(),
