@@ -47,17 +47,17 @@ def roles_with(ability: str) -> list[str]:
 
 
 def lab_ids(user: Actor, ability: str = Ability.VIEW) -> QuerySet[Model, int]:
-    """Keys of the labs in which `user` has `ability`, as a subquery."""
+    """Keys of the labs in which `user` has `ability`, each once, as a subquery; none for inactive people."""
     from record.models import Membership
 
-    members = Membership.objects.filter(user_id=user.pk or 0, role__in=roles_with(ability))
-    return members.values_list("lab_id", flat=True)
+    if not user.is_authenticated or not user.is_active:
+        return Membership.objects.none().values_list("lab_id", flat=True)
+    members = Membership.objects.filter(user_id=user.pk, role__in=roles_with(ability))
+    return members.order_by().values_list("lab_id", flat=True).distinct()
 
 
 def can(user: Actor, ability: str, lab_id: int) -> bool:
-    """Whether `user` has `ability` in the lab. Inactive and anonymous people have none."""
-    if not user.is_authenticated or not user.is_active:
-        return False
+    """Whether `user` has `ability` in the lab."""
     return lab_ids(user, ability).filter(lab_id=lab_id).exists()
 
 
