@@ -142,21 +142,32 @@ Q_CLUSTER = {
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "knox.auth.TokenAuthentication",
+        "conductor_site.tokens.ApiTokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_PERMISSION_CLASSES": [
+        "rest_framework.permissions.IsAuthenticated",
+        "conductor_site.tokens.TokenAllows",
+    ],
+    "DEFAULT_PARSER_CLASSES": ["conductor_site.parsers.JSONBody"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PAGINATION_CLASS": "conductor_site.api.Pages",
-    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "conductor_site.api.explain",
 }
-REST_KNOX = {"TOKEN_TTL": None, "AUTO_REFRESH": False}
+REST_KNOX = {"AUTO_REFRESH": False}
+KNOX_TOKEN_MODEL = "conductor_site.ApiToken"  # noqa: S105 (a model's name)
 SPECTACULAR_SETTINGS = {
     "TITLE": "Conductor",
     "DESCRIPTION": "Runs, phases, gates with their evidence, and the record of decisions.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
+    "ENUM_NAME_OVERRIDES": {
+        "GateStateEnum": "gates.states.GateState",
+        "JobStateEnum": "jobs.states.JobState",
+        "PhaseStateEnum": "runs.states.PhaseState",
+        "RunStateEnum": "runs.states.RunState",
+    },
 }
 
 # Where Conductor keeps what is not in the database.

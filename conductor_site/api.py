@@ -1,0 +1,110 @@
+"""What the whole API has in common: its pages, and how it says that something was refused."""
+
+import logging
+from typing import Any
+
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.db import OperationalError
+from django.http import Http404
+from rest_framework import exceptions
+from rest_framework.pagination import PageNumberPagination
+from rest_framework.response import Response
+from rest_framework.views import set_rollback
+
+from record.errors import ConductorError
+
+log = logging.getLogger(__name__)
+
+
+class Pages(PageNumberPagination):
+    """Numbered pages of 50 rows; `page_size` asks for another length, 200 at most."""
+
+    page_size = 50
+    page_size_query_param = "page_size"
+    max_page_size = 200
+
+
+def explain(error: Exception, context: dict[str, Any]) -> Response | None:
+    """Turn what was raised into {"code", "message", "extra"}; None where it is a fault of ours, which is then logged.
+
+    `message` is for people, `code` is a stable word for programs, `extra` holds JSON values: for bad input,
+    `fields` maps a field's name to the list of what is wrong with it.
+    """
+    response = _refusal(error)
+    if response is not None:
+        set_rollback()
+        response["Cache-Control"] = "no-store"
+    return response
+
+
+def _refusal(error: Exception) -> Response | None:
+    if isinstance(error, ConductorError):
+        return _answer(error.status, error.code, error.message, error.extra)
+    if isinstance(error, OperationalError):
+        return _database_trouble(error)
+    if isinstance(error, RequestDataTooBig):
+        return _answer(413, "too_large", "The request is larger than the server takes; nothing was changed.")
+    if isinstance(error, Http404):
+        return _answer(404, "not_found", "There is no such thing, or it belongs to a lab that you are not in.")
+    if isinstance(error, PermissionDenied):
+        return _answer(403, "not_allowed", str(error) or "You may not do that.")
+    if isinstance(error, SuspiciousOperation):
+        return _answer(400, "bad_input", str(error))
+    if isinstance(error, exceptions.APIException):
+        return _framework_refusal(error)
+    return None
+
+
+_CODES = {
+    "not_authenticated": "not_signed_in",
+    "authentication_failed": "not_signed_in",
+    "permission_denied": "not_allowed",
+    "parse_error": "bad_input",
+    "invalid": "bad_input",
+}
+
+
+def _framework_refusal(error: exceptions.APIException) -> Response:
+    if isinstance(error, exceptions.ValidationError):
+        return _invalid(error)
+    code = str(error.get_codes())
+    message = str(error.detail)
+    if isinstance(error, exceptions.NotAuthenticated):
+        message = "Sign in, or send the header 'Authorization: Token ...'; POST /api/v1/token/ gives you a token."
+    response = _answer(error.status_code, _CODES.get(code, code), message)
+    if header := getattr(error, "auth_header", None):
+        response["WWW-Authenticate"] = header
+    if wait_s := getattr(error, "wait", None):
+        response["Retry-After"] = str(int(wait_s) + 1)
+    return response
+
+
+def _invalid(error: exceptions.ValidationError) -> Response:
+    detail: Any = error.detail
+    if isinstance(detail, list):
+        detail = {"non_field_errors": detail}
+    where = ", ".join(name for name in detail if name != "non_field_errors")
+    message = f"The input can't be used; look at: {where}." if where else " ".join(map(str, _flat(detail)))
+    return _answer(400, "bad_input", f"{message} Nothing was changed.", {"fields": detail})
+
+
+def _flat(detail: dict[str, Any]) -> list[str]:
+    return [str(text) for texts in detail.values() for text in (texts if isinstance(texts, list) else [texts])]
+
+
+def _database_trouble(error: OperationalError) -> Response | None:
+    text = str(error).lower()
+    if "locked" in text or "busy" in text:
+        message = "The database is busy; nothing was changed. Try again in a few seconds."
+    elif "full" in text or "disk i/o" in text or "readonly" in text:
+        message = "The database can't be written (is its disk full?); nothing was changed. Tell the administrator."
+    else:
+        return None
+    log.error("the database refused a request: %s", error)
+    response = _answer(503, "database_unavailable", message)
+    response["Retry-After"] = "5"
+    return response
+
+
+def _answer(status: int, code: str, message: str, extra: dict[str, Any] | None = None) -> Response:
+    return Response({"code": code, "message": message, "extra": extra or {}}, status=status)

@@ -1,0 +1,32 @@
+"""Where each door of the API is, all under /api/."""
+
+from django.urls import include, path
+from drf_spectacular.views import SpectacularAPIView
+from rest_framework.routers import SimpleRouter
+
+from conductor_site.token_api import OneTokenView, TokenView
+from gates import api as gates
+from jobs import api as jobs
+from record import api as record
+from runs import api as runs
+
+router = SimpleRouter(use_regex_path=False)
+router.register("labs", record.LabViewSet, "lab")
+router.register("decisions", record.DecisionViewSet, "decision")
+router.register("events", record.EventViewSet, "event")
+router.register("targets", jobs.TargetViewSet, "target")
+router.register("jobs", jobs.JobViewSet, "job")
+router.register("gates", gates.GateViewSet, "gate")
+router.register("evidence", gates.EvidenceViewSet, "evidence")
+router.register("pipelines", runs.PipelineViewSet, "pipeline")
+router.register("runs", runs.RunViewSet, "run")
+router.register("phases", runs.PhaseViewSet, "phase")
+router.register("tilt-series", runs.TiltSeriesViewSet, "tilt-series")
+
+app_name = "api"
+urlpatterns = [
+    path("schema/", SpectacularAPIView.as_view(), name="schema"),
+    path("v1/token/", TokenView.as_view(), name="token"),
+    path("v1/token/<slug:token_key>/", OneTokenView.as_view(), name="one-token"),
+    path("v1/", include(router.urls)),
+]
