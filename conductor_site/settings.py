@@ -13,7 +13,7 @@ ALLOWED_HOSTS = env_list("CONDUCTOR_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env_list("CONDUCTOR_ORIGINS", [])
 
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    "conductor_site.admin_config.ConductorAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

@@ -4,6 +4,7 @@ from django_filters import rest_framework as filters
 from rest_framework import serializers
 
 from gates.models import Ballot, Evidence, Gate
+from record.models import Decision, Lab
 from record.rest import LabReadOnly
 
 
@@ -25,10 +26,10 @@ class BallotOutput(serializers.ModelSerializer[Ballot]):
 
 
 class GateOutput(serializers.ModelSerializer[Gate]):
-    lab = serializers.SlugRelatedField(slug_field="slug", read_only=True)
+    lab = serializers.SlugRelatedField[Lab](slug_field="slug", read_only=True)
     requested_by = serializers.CharField(source="requested_by.username", default=None)
     delegated_to = serializers.CharField(source="delegated_to.username", default=None)
-    decision = serializers.SlugRelatedField(slug_field="uuid", read_only=True)
+    decision = serializers.SlugRelatedField[Decision](slug_field="uuid", read_only=True)
 
     class Meta:
         model = Gate

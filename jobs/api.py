@@ -6,11 +6,12 @@ from django_filters import rest_framework as filters
 from rest_framework import serializers
 
 from jobs.models import Job, Target
+from record.models import Lab
 from record.rest import LabReadOnly
 
 
 class TargetOutput(serializers.ModelSerializer[Target]):
-    lab = serializers.SlugRelatedField(slug_field="slug", read_only=True)
+    lab = serializers.SlugRelatedField[Lab](slug_field="slug", read_only=True)
 
     class Meta:
         model = Target
@@ -39,8 +40,8 @@ class TargetViewSet(LabReadOnly):
 
 
 class JobOutput(serializers.ModelSerializer[Job]):
-    lab = serializers.SlugRelatedField(slug_field="slug", read_only=True)
-    target = serializers.SlugRelatedField(slug_field="name", read_only=True)
+    lab = serializers.SlugRelatedField[Lab](slug_field="slug", read_only=True)
+    target = serializers.SlugRelatedField[Target](slug_field="name", read_only=True)
 
     class Meta:
         model = Job

@@ -36,13 +36,13 @@ class LabViewSet(LabReadOnly):
 
 
 class DecisionOutput(serializers.ModelSerializer[Decision]):
-    lab = serializers.SlugRelatedField(slug_field="slug", read_only=True)
+    lab = serializers.SlugRelatedField[Lab](slug_field="slug", read_only=True)
     actor = serializers.CharField(source="actor.username", default=None, help_text="user name; null for a policy")
     reason = serializers.CharField(source="statement.reason", default="")
     answers = serializers.JSONField(source="statement.answers", default=dict)
     struck = serializers.SerializerMethodField(help_text="whether what was written has been struck from the record")
-    supersedes = serializers.SlugRelatedField(slug_field="uuid", read_only=True)
-    superseded_by = serializers.SlugRelatedField(slug_field="uuid", read_only=True, many=True)
+    supersedes = serializers.SlugRelatedField[Decision](slug_field="uuid", read_only=True)
+    superseded_by = serializers.SlugRelatedField[Decision](slug_field="uuid", read_only=True, many=True)
 
     class Meta:
         model = Decision
@@ -92,9 +92,9 @@ class DecisionViewSet(LabReadOnly):
 
 
 class EventOutput(serializers.ModelSerializer[Event]):
-    lab = serializers.SlugRelatedField(slug_field="slug", read_only=True)
+    lab = serializers.SlugRelatedField[Lab](slug_field="slug", read_only=True)
     notable = serializers.SerializerMethodField(help_text="whether a person would want to hear of it")
-    decision = serializers.SlugRelatedField(slug_field="uuid", read_only=True)
+    decision = serializers.SlugRelatedField[Decision](slug_field="uuid", read_only=True)
 
     class Meta:
         model = Event

@@ -6,12 +6,14 @@ from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 from rest_framework import serializers
 
+from jobs.models import Target
+from record.models import Decision, Lab
 from record.rest import LabReadOnly
 from runs.models import Phase, Pipeline, Run, Species, TiltSeries
 
 
 class PipelineOutput(serializers.ModelSerializer[Pipeline]):
-    lab = serializers.SlugRelatedField(slug_field="slug", read_only=True)
+    lab = serializers.SlugRelatedField[Lab](slug_field="slug", read_only=True)
 
     class Meta:
         model = Pipeline
@@ -58,7 +60,7 @@ class PhaseOutput(serializers.ModelSerializer[Phase]):
 class TiltSeriesOutput(serializers.ModelSerializer[TiltSeries]):
     run = serializers.PrimaryKeyRelatedField[Run](read_only=True)
     excluded = serializers.SerializerMethodField()
-    excluded_by = serializers.SlugRelatedField(
+    excluded_by = serializers.SlugRelatedField[Decision](
         slug_field="uuid", read_only=True, help_text="uuid of the decision that excluded it"
     )
 
@@ -71,10 +73,10 @@ class TiltSeriesOutput(serializers.ModelSerializer[TiltSeries]):
 
 
 class RunOutput(serializers.ModelSerializer[Run]):
-    lab = serializers.SlugRelatedField(slug_field="slug", read_only=True)
+    lab = serializers.SlugRelatedField[Lab](slug_field="slug", read_only=True)
     pipeline = serializers.CharField(source="snapshot.pipeline.name")
     snapshot_digest = serializers.CharField(source="snapshot.digest")
-    target = serializers.SlugRelatedField(slug_field="name", read_only=True)
+    target = serializers.SlugRelatedField[Target](slug_field="name", read_only=True)
     created_by = serializers.CharField(source="created_by.username")
     species = SpeciesOutput(many=True, read_only=True)
 

@@ -1,0 +1,91 @@
+"""The admin of pipelines (set up here), runs and their parts (read here; acted on by services)."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from record.backoffice import Editable, ReadOnly, ReadOnlyInline, short
+from runs.models import Phase, Pipeline, Run, Snapshot, Species, TiltSeries
+
+
+@admin.register(Pipeline)
+class PipelineAdmin(Editable):
+    list_display = ["name", "lab", "folder", "archived_at"]
+    list_filter = ["lab"]
+    list_select_related = ["lab"]
+    raw_id_fields = ["lab"]
+    search_fields = ["name", "folder"]
+
+
+@admin.register(Snapshot)
+class SnapshotAdmin(ReadOnly):
+    list_display = ["pipeline", "digest", "taken_at"]
+    list_select_related = ["pipeline"]
+    search_fields = ["pipeline__name", "digest"]
+
+
+class SpeciesInline(ReadOnlyInline):
+    model = Species
+    fields = ["label", "conf", "position"]
+    show_change_link = False
+
+
+class TiltSeriesInline(ReadOnlyInline):
+    model = TiltSeries
+    fields = ["name", "verdict", "note", "excluded_by"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).select_related("excluded_by")
+
+
+class PhaseInline(ReadOnlyInline):
+    model = Phase
+    fields = ["key", "species", "state", "completion", "items_done", "items_total", "attempt", "reason"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).select_related("species")
+
+
+@admin.register(Run)
+class RunAdmin(ReadOnly):
+    list_display = ["id", "name", "lab", "pipeline", "target", "state", "created_by", "created_at", "archived_at"]
+    list_display_links = ["id", "name"]
+    list_filter = ["state", "lab", "target"]
+    list_select_related = ["lab", "snapshot__pipeline", "target", "created_by"]
+    search_fields = ["name", "work_dir", "uuid"]
+    date_hierarchy = "created_at"
+    inlines = [SpeciesInline, PhaseInline, TiltSeriesInline]
+
+    @admin.display(description="pipeline")
+    def pipeline(self, run: Run) -> str:
+        return run.snapshot.pipeline.name
+
+
+@admin.register(Species)
+class SpeciesAdmin(ReadOnly):
+    list_display = ["label", "run", "position"]
+    list_select_related = ["run"]
+    search_fields = ["label", "run__name"]
+
+
+@admin.register(TiltSeries)
+class TiltSeriesAdmin(ReadOnly):
+    list_display = ["name", "run", "verdict", "note", "excluded_by"]
+    list_select_related = ["run", "excluded_by"]
+    list_filter = ["verdict"]
+    search_fields = ["name", "run__name", "uuid"]
+
+
+@admin.register(Phase)
+class PhaseAdmin(ReadOnly):
+    list_display = ["id", "run", "key", "species", "state", "completion", "attempt", "stale_since", "why"]
+    list_display_links = ["id", "key"]
+    list_filter = ["state", "completion", "key"]
+    list_select_related = ["run", "species"]
+    search_fields = ["key", "run__name", "uuid"]
+
+    @admin.display(description="reason")
+    def why(self, phase: Phase) -> str:
+        return short(phase.reason)
