@@ -1,9 +1,22 @@
 """Where each page and door is."""
 
 from django.contrib import admin
+from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 
+from conductor_site import views
+
 urlpatterns = [
+    path("", views.home, name="home"),
+    path("sign-in/", views.SignIn.as_view(), name="login"),
+    path("sign-out/", LogoutView.as_view(), name="logout"),
+    path("runs/", include("runs.urls")),
+    path("gates/", include("gates.urls")),
+    path("decisions/", include("record.urls")),
+    path("", include("jobs.urls")),
+    path("healthz", views.healthz, name="healthz"),
     path("admin/", admin.site.urls),
     path("api/", include("conductor_site.api_urls")),
 ]
+
+handler500 = "conductor_site.views.server_error"

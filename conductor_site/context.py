@@ -1,0 +1,33 @@
+"""What every page's frame needs."""
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
+
+from gates.models import Gate
+from record.access import Ability, lab_ids
+
+
+def navigation(request: HttpRequest) -> dict[str, Any]:
+    """The sections, which of them this page is in, and (only if the page asks) how much waits for this person."""
+    match = getattr(request, "resolver_match", None)
+    name = f"{match.app_name}:{match.url_name}" if match else ""
+    return {
+        "section": SECTION_OF.get(name, SECTION_OF.get(name.split(":")[0], "")),
+        "waiting_count": SimpleLazyObject(lambda: _waiting_count(request)),
+    }
+
+
+SECTION_OF = {
+    ":home": "home",
+    "runs": "runs",
+    "gates": "runs",
+    "jobs:log": "runs",
+    "jobs": "targets",
+    "record": "decisions",
+}
+
+
+def _waiting_count(request: HttpRequest) -> int:
+    return Gate.objects.waiting().filter(lab__in=lab_ids(request.user, Ability.DECIDE)).count()

@@ -1,0 +1,177 @@
+"""What every response carries, and how every refusal and failure is told."""
+
+import errno
+import json
+import logging
+from collections.abc import Callable
+
+from django.conf import settings
+from django.db import OperationalError
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.template.loader import render_to_string
+
+from record.errors import ConductorError
+
+log = logging.getLogger(__name__)
+
+Next = Callable[[HttpRequest], HttpResponseBase]
+
+POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+    ]
+)
+DRAIN_BYTES = 8 * 1024 * 1024
+UNREPEATED = {"csrfmiddlewaretoken", "password", "old_password", "new_password1", "new_password2"}
+
+
+class ContentSecurityPolicy:
+    """Nothing inline and nothing from another host, on every response that has no stricter policy of its own."""
+
+    def __init__(self, get_response: Next) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self.get_response(request)
+        response.headers.setdefault("Content-Security-Policy", POLICY)
+        return response
+
+
+class UploadRefused(HttpResponse):
+    """A 413 that is sent before the body was read.
+
+    After it is sent, a bounded part of the body is read and dropped: a socket closed on unread bytes would be reset,
+    and the sender would see that instead of the answer.
+    """
+
+    def __init__(self, request: HttpRequest, limit: int) -> None:
+        super().__init__(status=413, headers={"Connection": "close"})
+        self._body = request
+        self._left = DRAIN_BYTES
+        message = _too_large(limit)
+        if request.path_info.startswith("/api/"):
+            self.headers["Content-Type"] = "application/json"
+            self.content = json.dumps({"code": "too_large", "message": message, "extra": {"limit_bytes": limit}})
+        else:
+            self.content = _bare_page(413, message)
+
+    def close(self) -> None:
+        try:
+            while self._left > 0 and (chunk := self._body.read(64 * 1024)):
+                self._left -= len(chunk)
+        except OSError:
+            log.info("the sender of a refused upload hung up")
+        super().close()
+
+
+class ErrorsInWords:
+    """Turns what went wrong into a page that says what happened to what and what to do; typed text is shown again."""
+
+    def __init__(self, get_response: Next) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        limit = _body_limit(request)
+        if _content_length(request) > limit:
+            return UploadRefused(request, limit)
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        if isinstance(exception, ConductorError):
+            return error_page(request, exception.status, exception.message)
+        if words := storage_trouble(exception):
+            log.error("%s %s: %s", request.method, request.path, exception)
+            return unavailable(request, words)
+        return None
+
+
+def error_page(request: HttpRequest, status: int, message: str) -> HttpResponse:
+    """A refusal in words, inside the site's frame; a posted form's text comes back with it."""
+    context = {"status": status, "message": message, "title": TITLES.get(status, "That did not work")}
+    if request.method == "POST":
+        context |= _typed(request)
+    return HttpResponse(render_to_string("error.html", context, request), status=status)
+
+
+def unavailable(request: HttpRequest, words: str) -> HttpResponse:
+    """A 503 in words that touches no database; a posted form's text comes back with it."""
+    return HttpResponse(_bare_page(503, words, request), status=503, headers={"Retry-After": "5"})
+
+
+def storage_trouble(exception: Exception) -> str:
+    """What a locked database or a full disk means, in words; empty for any other exception."""
+    text = str(exception).lower()
+    if isinstance(exception, OperationalError) and "locked" in text:
+        return "The database was busy for too long, so nothing was changed. Wait a few seconds and send it again."
+    if isinstance(exception, OperationalError) and ("full" in text or "disk i/o" in text):
+        return _disk_full()
+    if isinstance(exception, OSError) and exception.errno in (errno.ENOSPC, errno.EDQUOT):
+        return _disk_full()
+    if isinstance(exception, OperationalError):
+        return (
+            "The database does not answer, so nothing was changed. Send it again in a minute; "
+            "if that fails too, tell whoever looks after this installation."
+        )
+    return ""
+
+
+TITLES = {
+    400: "That can't be used",
+    403: "Not allowed",
+    404: "Not found",
+    409: "It has changed in the meantime",
+    413: "Too large",
+    502: "Something outside failed",
+    503: "Not just now",
+}
+
+
+def _disk_full() -> str:
+    return (
+        "The disk that holds the database is full, so nothing was changed. "
+        "Somebody has to make room; then send it again."
+    )
+
+
+def _too_large(limit: int) -> str:
+    return (
+        f"What you sent is larger than {limit // (1024 * 1024)} MiB and was not read, so nothing was changed. "
+        "Data stays on the target: give its path there instead of the file."
+    )
+
+
+def _body_limit(request: HttpRequest) -> int:
+    """Bytes that a request's body may have: files more, form fields less."""
+    multipart = (request.content_type or "").startswith("multipart/")
+    return settings.UPLOAD_LIMIT_BYTES if multipart else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+
+
+def _content_length(request: HttpRequest) -> int:
+    try:
+        return int(request.META.get("CONTENT_LENGTH") or 0)
+    except ValueError:
+        return 0
+
+
+def _typed(request: HttpRequest) -> dict[str, object]:
+    """The posted fields, to be shown and sent again; none of them if a password is among them."""
+    if UNREPEATED & (request.POST.keys() - {"csrfmiddlewaretoken"}):
+        return {}
+    fields = [(name, value) for name, values in request.POST.lists() for value in values if name not in UNREPEATED]
+    return {"typed": fields, "again": request.get_full_path(), "token": request.POST.get("csrfmiddlewaretoken", "")}
+
+
+def _bare_page(status: int, message: str, request: HttpRequest | None = None) -> str:
+    """The page without its navigation: it must come out when the database does not answer."""
+    context: dict[str, object] = {"status": status, "message": message, "title": TITLES[status], "bare": True}
+    if request is not None and request.method == "POST":
+        context |= _typed(request)
+    return render_to_string("error.html", context)

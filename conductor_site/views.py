@@ -1,0 +1,77 @@
+"""Sign-in, home, health, and what failed requests end in."""
+
+import sys
+from typing import Any
+
+from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.views import LoginView
+from django.db import Error as DatabaseError
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.decorators import method_decorator
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from conductor_site.forms import SignInForm
+from conductor_site.health import check_health
+from conductor_site.home import look_around
+from conductor_site.middleware import error_page, storage_trouble, unavailable
+from record.pages import live_page
+
+
+@method_decorator(login_not_required, name="dispatch")
+class SignIn(LoginView):
+    """The sign-in form. A partial's poll that ends up here (the session is over) sends the whole page here."""
+
+    form_class = SignInForm
+    template_name = "registration/login.html"
+    redirect_authenticated_user = True
+
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if request.headers.get("HX-Request") == "true":
+            return HttpResponse(status=204, headers={"HX-Redirect": reverse("login")})
+        return super().get(request, *args, **kwargs)
+
+
+@require_safe
+def home(request: HttpRequest) -> HttpResponse:
+    """What waits for this person, what runs, what went wrong."""
+    return live_page(request, page="home.html", part="_home.html", context=look_around(request.user), every_s=10)
+
+
+@login_not_required
+@never_cache
+@require_safe
+def healthz(request: HttpRequest) -> JsonResponse:
+    """Whether the database, the conductor process and the task workers answer; 503 if one does not."""
+    try:
+        health = check_health()
+    except DatabaseError:
+        return JsonResponse({"ok": False, "database": False}, status=503)
+    return JsonResponse(health, status=200 if health["ok"] else 503)
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """A form whose token no longer fits (signed in anew meanwhile, or cookies are off); its text is kept."""
+    return error_page(
+        request,
+        403,
+        "This form was made before you last signed in, or your browser keeps no cookies for this site, "
+        "so nothing was changed. Check what you typed and send it again.",
+    )
+
+
+def server_error(request: HttpRequest) -> HttpResponseBase:
+    """What nobody foresaw; a database that does not answer before the view was reached is told as such."""
+    failure = sys.exc_info()[1]
+    if isinstance(failure, Exception) and (words := storage_trouble(failure)):
+        return unavailable(request, words)
+    context = {
+        "status": 500,
+        "title": "Something went wrong here",
+        "message": "Conductor failed while answering. It has been written to the log, and no half of it was kept. "
+        "Go back and try again; if it stays, tell whoever looks after this installation when it happened.",
+        "bare": True,
+    }
+    return HttpResponse(render_to_string("error.html", context), status=500)

@@ -1,0 +1,58 @@
+"""What the pages of every app share: pagination, and parts of a page that keep themselves up to date."""
+
+import hashlib
+from typing import Any
+
+from django.core.paginator import Page, Paginator
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.utils.cache import patch_vary_headers
+from django.utils.safestring import mark_safe
+
+STOP_POLLING = 286  # htmx: swap, and ask no more
+
+
+def page_of(request: HttpRequest, rows: QuerySet[Any], *, size: int = 25) -> Page[Any]:
+    """The page that ?page= asks for; the nearest one there is where it asks for nonsense."""
+    return Paginator(rows, size).get_page(request.GET.get("page"))
+
+
+def live_page(
+    request: HttpRequest,
+    *,
+    page: str,
+    part: str,
+    context: dict[str, Any],
+    final: bool = False,
+    every_s: int = 3,
+) -> HttpResponse:
+    """A page with one part that asks for itself every `every_s` seconds until what it shows is final.
+
+    `page` places the part where it says {{ live }}. A poll (an htmx request to the same address) gets the part alone:
+    204 while it is what the asker already has (?seen= holds its digest), 286 once it is final. The part must hold no
+    form: it is replaced under the reader's hands.
+    """
+    body = render_to_string(part, context, request)
+    seen = hashlib.sha256(f"{final}{body}".encode()).hexdigest()[:16]
+    polling = request.headers.get("HX-Request") == "true"
+    if polling and request.GET.get("seen") == seen and not final:
+        response = HttpResponse(status=204)
+    else:
+        query = request.GET.copy()
+        query["seen"] = seen
+        again = {
+            "body": mark_safe(body),  # noqa: S308  (rendered by a template just above, escaped there)
+            "address": f"{request.path}?{query.urlencode()}",
+            "final": final,
+            "every_s": every_s,
+        }
+        if polling:
+            response = render(request, "_live.html", again, status=STOP_POLLING if final else 200)
+        else:
+            live = mark_safe(render_to_string("_live.html", again))  # noqa: S308  (rendered by a template)
+            response = render(request, page, context | {"live": live})
+    patch_vary_headers(response, ["HX-Request"])
+    response.headers["Cache-Control"] = "no-store"
+    return response

@@ -1,0 +1,35 @@
+"use strict";
+/* What every page gets on top of plain links and forms: partials that poll say so when nobody answers, keep their
+   scroll positions, and rest while the page is not looked at. */
+(() => {
+  const offline = () => document.querySelector(".offline");
+  const kept = new Map();
+
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    if (document.hidden && event.detail.elt.hasAttribute("data-poll")) event.preventDefault();
+  });
+  document.addEventListener("htmx:beforeSwap", () => {
+    kept.clear();
+    document.querySelectorAll("[data-keep-scroll]").forEach((box) => {
+      const atEnd = box.scrollTop + box.clientHeight >= box.scrollHeight - 4;
+      kept.set(box.id, { left: box.scrollLeft, top: atEnd ? Infinity : box.scrollTop });
+    });
+  });
+  document.addEventListener("htmx:afterSwap", () => {
+    kept.forEach((at, id) => {
+      const box = document.getElementById(id);
+      if (!box) return;
+      box.scrollLeft = at.left;
+      box.scrollTop = at.top === Infinity ? box.scrollHeight : at.top;
+    });
+  });
+  for (const name of ["htmx:sendError", "htmx:timeout", "htmx:responseError"]) {
+    document.addEventListener(name, () => { offline().hidden = false; });
+  }
+  document.addEventListener("htmx:afterOnLoad", (event) => {
+    if (event.detail.xhr.status < 400) offline().hidden = true;
+  });
+
+  const toEnd = () => document.querySelectorAll("pre[data-to-end]").forEach((box) => { box.scrollTop = box.scrollHeight; });
+  toEnd();
+})();
