@@ -3,20 +3,33 @@
 import json
 import logging
 import os
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from django.conf import settings
 
 log = logging.getLogger(__name__)
 
 
+class Head(NamedTuple):
+    """A chain's end as it once was: `digest` is that of decision `number` of the lab with key `lab_id`."""
+
+    lab_id: int
+    number: int
+    digest: str
+
+
 def append(lab_id: int, number: int, digest: str) -> None:
     """Add a head to the file. A failure is logged, never raised: the decision has been committed."""
-    line = json.dumps({"lab": lab_id, "number": number, "digest": digest}) + "\n"
+    line = json.dumps({"lab": lab_id, "number": number, "digest": digest}).encode() + b"\n"
     try:
         settings.RECORD_HEADS.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(settings.RECORD_HEADS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            os.write(descriptor, line.encode())  # one write of a short line: appends of several processes don't mix
+            # One write of a short line: appends of several processes don't mix.
+            if os.write(descriptor, line) != len(line):
+                os.write(descriptor, b"\n")  # a disk that fills up: the next head begins a line of its own
+                raise OSError("only a part of the line could be written")
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -25,16 +38,22 @@ def append(lab_id: int, number: int, digest: str) -> None:
         )
 
 
-def read() -> dict[int, dict[int, str]]:
-    """lab key -> number -> digest, as written; an empty dict where there is no file. Broken lines are left out."""
-    seen: dict[int, dict[int, str]] = {}
+def stream() -> Iterator[Head]:
+    """Every head in the order in which it was written, one line of the file at a time; nothing where there is no file.
+
+    One number may come twice, with different digests, where a database was put back and went on from there. Lines that
+    can't be read are logged and left out.
+    """
     if not settings.RECORD_HEADS.exists():
-        return seen
-    with settings.RECORD_HEADS.open() as lines:
-        for line in lines:
+        return
+    with settings.RECORD_HEADS.open(errors="replace") as lines:
+        for position, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
             try:
                 row = json.loads(line)
-                seen.setdefault(row["lab"], {})[row["number"]] = row["digest"]
+                head = Head(int(row["lab"]), int(row["number"]), str(row["digest"]))
             except (ValueError, KeyError, TypeError):
-                log.warning("a line of %s can't be read; it was left out", settings.RECORD_HEADS)
-    return seen
+                log.warning("line %s of %s can't be read; it was left out", position, settings.RECORD_HEADS)
+                continue
+            yield head

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from record.access import Role
 from record.errors import NotAllowed
+from record.querysets import DecisionQuerySet, EventQuerySet, StatementQuerySet
 
 GENESIS = "0" * 64
 
@@ -67,23 +68,8 @@ class Door(models.TextChoices):
     POLICY = "policy"
 
 
-class AppendOnlyQuerySet(models.QuerySet[Any]):
-    """Rows can be read and added, never changed or removed."""
-
-    def _refuse(self, *args: object, **kwargs: object) -> NoReturn:
-        raise NotAllowed("The record is append-only: add a decision that supersedes the one you want to correct.")
-
-    update = delete = bulk_update = bulk_create = update_or_create = _refuse
-
-    def for_subject(self, subject: Identified) -> "AppendOnlyQuerySet":
-        """What was decided about one thing, oldest first."""
-        return self.filter(subject_uuid=subject.uuid).order_by("number")
-
-
 class AppendOnly(models.Model):
-    """A row that is written once."""
-
-    objects = AppendOnlyQuerySet.as_manager()
+    """A row that is written once. Its `objects` come from an AppendOnlyQuerySet."""
 
     class Meta:
         abstract = True
@@ -121,6 +107,7 @@ class Decision(AppendOnly):
     subject_kind = models.CharField(max_length=40)
     subject_uuid = models.UUIDField(db_index=True)
     subject_label = models.CharField(max_length=300, help_text="what the subject was called then")
+    root_uuid = models.UUIDField(null=True, db_index=True, help_text="the run (or programme, walk) of the subject")
     gate_uuid = models.UUIDField(null=True, db_index=True)
     iteration = models.PositiveIntegerField(null=True)
     actor_kind = models.CharField(max_length=10, choices=ActorKind)
@@ -137,6 +124,8 @@ class Decision(AppendOnly):
     canonical = models.TextField()
     digest = models.CharField(max_length=64)
 
+    objects = DecisionQuerySet.as_manager()
+
     class Meta:
         constraints = [models.UniqueConstraint(fields=["lab", "number"], name="one_decision_a_number")]
         indexes = [models.Index(fields=["lab", "-at"])]
@@ -146,7 +135,7 @@ class Decision(AppendOnly):
         return f"{self.verdict} on {self.subject_label}"
 
 
-class Statement(models.Model):
+class Statement(AppendOnly):
     """What was written with a decision: kept apart, so that a pasted secret can be struck and the chain still holds."""
 
     decision = models.OneToOneField(Decision, on_delete=models.PROTECT, primary_key=True, related_name="statement")
@@ -155,14 +144,10 @@ class Statement(models.Model):
     answers = models.JSONField(default=dict)
     struck_by = models.ForeignKey(Decision, null=True, on_delete=models.PROTECT, related_name="struck")
 
+    objects = StatementQuerySet.as_manager()
+
     def __str__(self) -> str:
         return "(struck)" if self.struck_by_id else self.reason
-
-
-class EventQuerySet(models.QuerySet["Event"]):
-    def about(self, *subjects: Identified) -> "EventQuerySet":
-        """Events about any of these things, newest first."""
-        return self.filter(subject_uuid__in=[subject.uuid for subject in subjects]).order_by("-id")
 
 
 class Event(models.Model):

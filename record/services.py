@@ -1,23 +1,31 @@
 """The only writers of the record."""
 
-import logging
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from record import heads
 from record.access import Ability, require
 from record.canonical import canonical_text, link_digest, statement_digest
-from record.errors import BadInput
+from record.errors import BadInput, InvalidTransition, StaleState
 from record.kinds import KINDS
 from record.models import ActorKind, ChainHead, Decision, Door, Event, Lab, Statement
+from record.values import JSON_LIMIT_BYTES, kept_json, kept_reason, visible_json, visible_text
 
-log = logging.getLogger(__name__)
+STRIKE = "strike"  # the verdict of a tombstone
+VERDICT_LENGTH = 60
+JSON_FIELDS = {
+    "answers": "The answers",
+    "evidence": "The evidence",
+    "config_before": "The configuration before",
+    "config_after": "The configuration after",
+}
 
 
 @dataclass(frozen=True)
@@ -28,6 +36,10 @@ class Author:
     name: str
     door: str
     user: User | None = None
+
+    def __post_init__(self) -> None:
+        if (self.user is None) == (self.kind in (ActorKind.PERSON, ActorKind.AGENT)):
+            raise ValueError(f"an author of the kind {self.kind} {'needs a' if self.user is None else 'has no'} user")
 
     @classmethod
     def person(cls, user: User, door: str) -> "Author":
@@ -68,43 +80,21 @@ def record_decision(*, lab_id: int, subject: Subject, author: Author, ruling: Ru
     """Append one decision to the lab's chain.
 
     Call it inside the transaction of what it decides, after every other lock: the chain's head is locked last.
+    Raises BadInput, in words, for what the record can't keep as it was given (see record.values) and for an override or
+    a correction without a reason; StaleState where the chain moved on although its head was locked.
     """
     if not transaction.get_connection().in_atomic_block:
         raise RuntimeError("record_decision belongs in the transaction of what it decides")
-    if ruling.override and not ruling.reason.strip():
-        raise BadInput("An override needs a reason: say why the state of things is overruled.")
+    ruling = _kept_ruling(ruling, lab_id)
     head = _lock_head(lab_id)
     salt = secrets.token_hex(16)
-    payload = _payload(lab_id, head.count + 1, subject, author, ruling, salt)
-    canonical = canonical_text(payload)
-    decision = Decision(
-        uuid=payload["uuid"],
-        lab_id=lab_id,
-        number=payload["number"],
-        at=payload["at"],
-        subject_kind=subject.kind,
-        subject_uuid=subject.uuid,
-        subject_label=payload["subject_label"],
-        gate_uuid=ruling.gate_uuid,
-        iteration=ruling.iteration,
-        actor_kind=author.kind,
-        actor=author.user,
-        actor_name=payload["actor_name"],
-        door=author.door,
-        verdict=ruling.verdict,
-        evidence=ruling.evidence,
-        config_before=ruling.config_before,
-        config_after=ruling.config_after,
-        supersedes=ruling.supersedes,
-        override=ruling.override,
-        previous_digest=head.digest,
-        canonical=canonical,
-        digest=link_digest(head.digest, canonical),
-    )
+    decision = _decision(head, subject, author, ruling)
+    decision.canonical = canonical_text(payload(decision, statement_digest(salt, ruling.reason, ruling.answers)))
+    decision.digest = link_digest(head.digest, decision.canonical)
     decision.save()
     Statement.objects.create(decision=decision, salt=salt, reason=ruling.reason, answers=ruling.answers)
-    ChainHead.objects.filter(pk=head.pk).update(count=decision.number, digest=decision.digest)
-    transaction.on_commit(lambda: heads.append(lab_id, decision.number, decision.digest))
+    _move_head(head, decision)
+    transaction.on_commit(lambda: heads.append(lab_id, decision.number, decision.digest), robust=True)
     return decision
 
 
@@ -117,7 +107,10 @@ def record_event(
     data: dict[str, Any] | None = None,
     decision: Decision | None = None,
 ) -> Event:
-    """Write one line of the mechanical log. `kind` must stand in record.kinds.KINDS; else KeyError."""
+    """Write one line of the mechanical log. `kind` must stand in record.kinds.KINDS; else KeyError.
+
+    What can't be kept of `message` (its first 1,000 characters) and `data` is shown by its text, never refused.
+    """
     label = KINDS[kind].label
     return Event.objects.create(
         lab_id=lab_id,
@@ -125,8 +118,8 @@ def record_event(
         subject_kind=subject.kind,
         subject_uuid=subject.uuid,
         root_uuid=subject.root,
-        message=(message or f"{subject.label}: {label}")[:1000],
-        data=data or {},
+        message=visible_text(message or f"{subject.label}: {label}")[:1000],
+        data=visible_json(data or {}),
         decision=decision,
     )
 
@@ -134,7 +127,8 @@ def record_event(
 def strike_statement(*, decision: Decision, author: Author, reason: str) -> Decision:
     """Remove what a person wrote with a decision (a pasted secret), by a tombstone that keeps the chain valid.
 
-    Administrators only; NotAllowed else. The striking is itself a decision, and is returned.
+    Administrators only; NotAllowed else. The striking is itself a decision, and is returned. InvalidTransition where it
+    was struck before.
     """
     if author.user is None:
         raise BadInput("Only a person can strike a statement.")
@@ -146,41 +140,97 @@ def strike_statement(*, decision: Decision, author: Author, reason: str) -> Deci
             lab_id=decision.lab_id,
             subject=Subject("decision", decision.uuid, f"decision {decision.number}"),
             author=author,
-            ruling=Ruling("strike", reason=reason, supersedes=decision, override=True),
+            ruling=Ruling(STRIKE, reason=reason, supersedes=decision, override=True),
         )
-        Statement.objects.filter(pk=decision.pk).update(reason="", answers={}, salt="", struck_by=tombstone)
+        if Statement.objects.filter(pk=decision.pk).strike(tombstone) != 1:
+            raise InvalidTransition(f"What was written with decision {decision.number} was struck before.")
     return tombstone
 
 
+def payload(decision: Decision, statement: str) -> dict[str, Any]:
+    """What the hash of `decision` is over, from its columns. `statement` is the digest of what was written with it."""
+    return {
+        "uuid": str(decision.uuid),
+        "lab": decision.lab.slug,
+        "lab_id": decision.lab_id,
+        "number": decision.number,
+        "at": decision.at.astimezone(UTC).isoformat(),
+        "subject_kind": decision.subject_kind,
+        "subject_uuid": str(decision.subject_uuid),
+        "subject_label": decision.subject_label,
+        "root_uuid": str(decision.root_uuid) if decision.root_uuid else None,
+        "gate_uuid": str(decision.gate_uuid) if decision.gate_uuid else None,
+        "iteration": decision.iteration,
+        "actor_kind": decision.actor_kind,
+        "actor": decision.actor.get_username() if decision.actor else None,
+        "actor_id": decision.actor_id,
+        "actor_name": decision.actor_name,
+        "door": decision.door,
+        "verdict": decision.verdict,
+        "evidence": decision.evidence,
+        "config_before": decision.config_before,
+        "config_after": decision.config_after,
+        "supersedes": str(decision.supersedes.uuid) if decision.supersedes else None,
+        "override": decision.override,
+        "statement": statement,
+    }
+
+
+def _kept_ruling(ruling: Ruling, lab_id: int) -> Ruling:
+    """The ruling as the record keeps it; BadInput where it can't."""
+    if not 0 < len(ruling.verdict) <= VERDICT_LENGTH:
+        raise BadInput(f"A verdict is a word of up to {VERDICT_LENGTH} characters.")
+    if ruling.override and not ruling.reason.strip():
+        raise BadInput("An override needs a reason: say why the state of things is overruled.")
+    if ruling.supersedes and not ruling.reason.strip():
+        raise BadInput("A decision that replaces an earlier one needs a reason: say what was wrong with that.")
+    if ruling.supersedes and ruling.supersedes.lab_id != lab_id:
+        raise BadInput("A decision can only replace one of the same lab.")
+    values = {name: kept_json(getattr(ruling, name), label) for name, label in JSON_FIELDS.items()}
+    for name, label in JSON_FIELDS.items():
+        if (size := len(canonical_text(values[name]).encode())) > JSON_LIMIT_BYTES:
+            raise BadInput(
+                f"{label} is {size / 1e6:.1f} MB long; the record keeps up to {JSON_LIMIT_BYTES / 1e6:.1f} MB."
+            )
+    return replace(ruling, verdict=str(ruling.verdict), reason=kept_reason(ruling.reason), **values)
+
+
 def _lock_head(lab_id: int) -> ChainHead:
+    """The end of the lab's chain. On SQLite the lock is the transaction's own, which begins IMMEDIATE."""
     ChainHead.objects.get_or_create(lab_id=lab_id)
     heads_of_lab = ChainHead.objects.filter(lab_id=lab_id)
-    if connection.features.has_select_for_update:
+    if transaction.get_connection().features.has_select_for_update:
         heads_of_lab = heads_of_lab.select_for_update()
     return heads_of_lab.get()
 
 
-def _payload(lab_id: int, number: int, subject: Subject, author: Author, ruling: Ruling, salt: str) -> dict[str, Any]:
-    lab = Lab.objects.values_list("slug", flat=True).get(pk=lab_id)
-    return {
-        "uuid": str(uuid4()),
-        "lab": lab,
-        "number": number,
-        "at": timezone.now().isoformat(),
-        "subject_kind": subject.kind,
-        "subject_uuid": str(subject.uuid),
-        "subject_label": subject.label[:300],
-        "gate_uuid": str(ruling.gate_uuid) if ruling.gate_uuid else None,
-        "iteration": ruling.iteration,
-        "actor_kind": author.kind,
-        "actor": author.user.get_username() if author.user else None,
-        "actor_name": author.name[:200],
-        "door": author.door,
-        "verdict": ruling.verdict,
-        "evidence": ruling.evidence,
-        "config_before": ruling.config_before,
-        "config_after": ruling.config_after,
-        "supersedes": str(ruling.supersedes.uuid) if ruling.supersedes else None,
-        "override": ruling.override,
-        "statement": statement_digest(salt, ruling.reason, ruling.answers),
-    }
+def _decision(head: ChainHead, subject: Subject, author: Author, ruling: Ruling) -> Decision:
+    """The next decision of the chain, without its canonical text and digest."""
+    return Decision(
+        lab=Lab.objects.get(pk=head.pk),
+        number=head.count + 1,
+        at=timezone.now(),
+        subject_kind=subject.kind,
+        subject_uuid=subject.uuid,
+        subject_label=visible_text(subject.label)[:300],
+        root_uuid=subject.root,
+        gate_uuid=ruling.gate_uuid,
+        iteration=ruling.iteration,
+        actor_kind=str(author.kind),
+        actor=author.user,
+        actor_name=visible_text(author.name)[:200],
+        door=str(author.door),
+        verdict=ruling.verdict,
+        evidence=ruling.evidence,
+        config_before=ruling.config_before,
+        config_after=ruling.config_after,
+        supersedes=ruling.supersedes,
+        override=ruling.override,
+        previous_digest=head.digest,
+    )
+
+
+def _move_head(head: ChainHead, decision: Decision) -> None:
+    unmoved = ChainHead.objects.filter(pk=head.pk, count=head.count, digest=head.digest)
+    if unmoved.update(count=decision.number, digest=decision.digest) != 1:
+        raise StaleState("Another decision was recorded at the same moment; repeat yours if it still fits.")

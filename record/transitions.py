@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import models
+from django.db import models, transaction
 
 from record.errors import InvalidTransition, StaleState
 from record.models import Decision
@@ -33,6 +33,8 @@ class Machine:
         self.field = field
         self._by_event: dict[str, list[Rule]] = {}
         for each in rules:
+            if any(self.allows(state, each.event) for state in each.sources):
+                raise ValueError(f"two rules of {kind} for {each.event} from the same state")
             self._by_event.setdefault(each.event, []).append(each)
 
     def events(self) -> list[str]:
@@ -65,9 +67,13 @@ class Machine:
     ) -> None:
         """Move `row` by `event`, setting `changes`, and log the event; call it inside a transaction.
 
-        The update is conditional on the state that was seen (and on `where`), so of two writers one wins.
-        Raises InvalidTransition where the table has no rule, StaleState where another writer was first.
+        The update is conditional on the state that was seen (and on `where`), so of two writers one wins. `changes` may
+        be expressions (`F("attempt") + 1`); `row` then holds what they came to.
+        Raises InvalidTransition where the table has no rule, StaleState where another writer was first; `row` is then
+        as it was.
         """
+        if not transaction.get_connection().in_atomic_block:
+            raise RuntimeError(f"{self.kind}.{event} belongs in a transaction, with the event that it logs")
         old = getattr(row, self.field)
         if not self.allows(old, event):
             raise InvalidTransition(
@@ -78,13 +84,21 @@ class Machine:
         query = type(row)._base_manager.filter(pk=row.pk, **{self.field: old}, **(where or {}))
         if query.update(**{self.field: new}, **changes) != 1:
             raise StaleState(f"{subject.label} was changed by someone else; look again and repeat if it still fits.")
-        for name, value in {self.field: new, **changes}.items():
-            setattr(row, name, value)
+        _take_over(row, {self.field: new, **changes})
         record_event(
             lab_id=lab_id,
             kind=f"{self.kind}.{event}",
             subject=subject,
             message=message,
-            data={"from": old, "to": new} | (data or {}),
+            data=(data or {}) | {"from": old, "to": new},
             decision=decision,
         )
+
+
+def _take_over(row: models.Model, changes: dict[str, Any]) -> None:
+    computed = [name for name, value in changes.items() if hasattr(value, "resolve_expression")]
+    for name, value in changes.items():
+        if name not in computed:
+            setattr(row, name, value)
+    if computed:
+        row.refresh_from_db(fields=computed)

@@ -37,6 +37,7 @@ class Migration(migrations.Migration):
                 ('subject_kind', models.CharField(max_length=40)),
                 ('subject_uuid', models.UUIDField(db_index=True)),
                 ('subject_label', models.CharField(help_text='what the subject was called then', max_length=300)),
+                ('root_uuid', models.UUIDField(db_index=True, help_text='the run (or programme, walk) of the subject', null=True)),
                 ('gate_uuid', models.UUIDField(db_index=True, null=True)),
                 ('iteration', models.PositiveIntegerField(null=True)),
                 ('actor_kind', models.CharField(choices=[('person', 'Person'), ('agent', 'Agent'), ('policy', 'Policy'), ('imported', 'Imported')], max_length=10)),
