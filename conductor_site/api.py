@@ -1,6 +1,7 @@
 """What the whole API has in common: its pages, and how it says that something was refused."""
 
 import logging
+import math
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
@@ -39,7 +40,7 @@ def explain(error: Exception, context: dict[str, Any]) -> Response | None:
 
 def _refusal(error: Exception) -> Response | None:
     if isinstance(error, ConductorError):
-        return _answer(error.status, error.code, error.message, error.extra)
+        return _later(_answer(error.status, error.code, error.message, error.extra), error.extra.get("wait_s"))
     if isinstance(error, OperationalError):
         return _database_trouble(error)
     if isinstance(error, RequestDataTooBig):
@@ -74,9 +75,7 @@ def _framework_refusal(error: exceptions.APIException) -> Response:
     response = _answer(error.status_code, _CODES.get(code, code), message)
     if header := getattr(error, "auth_header", None):
         response["WWW-Authenticate"] = header
-    if wait_s := getattr(error, "wait", None):
-        response["Retry-After"] = str(int(wait_s) + 1)
-    return response
+    return _later(response, getattr(error, "wait", None))
 
 
 def _invalid(error: exceptions.ValidationError) -> Response:
@@ -101,8 +100,12 @@ def _database_trouble(error: OperationalError) -> Response | None:
     else:
         return None
     log.error("the database refused a request: %s", error)
-    response = _answer(503, "database_unavailable", message)
-    response["Retry-After"] = "5"
+    return _later(_answer(503, "database_unavailable", message), 5)
+
+
+def _later(response: Response, wait_s: float | None) -> Response:
+    if wait_s:
+        response["Retry-After"] = str(math.ceil(wait_s))
     return response
 
 

@@ -1,0 +1,161 @@
+"""Every URL times every role, against the table beside this file. A URL without a row in it fails."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver, reverse
+
+from conductor_site.tests.access_table import ARGUMENTS, BODIES, ROLES, TABLE
+from conductor_site.tests.world import World, make_world
+from record.models import Lab
+from record.tests.factories import People
+
+
+@dataclass(frozen=True)
+class Row:
+    method: str
+    name: str
+    thing: str
+    answers: tuple[int, ...]
+
+
+def rows() -> list[Row]:
+    lines = [line.split() for line in TABLE.splitlines() if line.strip() and not line.startswith("#")]
+    return [Row(method, name, thing, tuple(map(int, answers))) for method, name, thing, *answers in lines]
+
+
+def named_urls() -> Iterator[str]:
+    """Every URL's full name; the admin's own are walked by a test of their own."""
+    yield from _walk(get_resolver(), "")
+
+
+def _walk(resolver: URLResolver, prefix: str) -> Iterator[str]:
+    for each in resolver.url_patterns:
+        if isinstance(each, URLResolver):
+            if each.namespace != "admin":
+                yield from _walk(each, f"{prefix}{each.namespace}:" if each.namespace else prefix)
+        else:
+            assert isinstance(each, URLPattern)
+            assert each.name, f"the URL {each.pattern} has no name"
+            yield f"{prefix}{each.name}"
+
+
+def test_every_url_has_a_row() -> None:
+    assert set(named_urls()) == {row.name for row in rows()}
+
+
+def test_each_row_answers_every_role() -> None:
+    assert all(len(row.answers) == len(ROLES) for row in rows())
+
+
+@pytest.fixture
+def world(lab: Lab, people: People, tmp_path: Path) -> World:
+    return make_world(lab, people.operator, tmp_path)
+
+
+def url_of(row: Row, world: World) -> str:
+    arguments = dict(ARGUMENTS.get(row.name, {}))
+    if row.thing != "-":
+        thing: Any = getattr(world, row.thing)
+        try:
+            return reverse(row.name, kwargs=arguments | {"pk": thing.pk})
+        except Exception:
+            return reverse(row.name, kwargs=arguments | {"uuid": thing.uuid})
+    return reverse(row.name, kwargs=arguments)
+
+
+def ask(row: Row, role: str, url: str) -> int:
+    """The status that `role` gets; what the request wrote is taken back."""
+    client = Client()
+    with transaction.atomic():
+        if role != "anonymous":
+            client.force_login(User.objects.get(username=role))
+        if row.method == "GET":
+            status = client.get(url).status_code
+        else:
+            kind = "application/json" if row.name.startswith("api:") else "application/x-www-form-urlencoded"
+            body: Any = BODIES.get(row.name, {})
+            if kind == "application/json":
+                status = client.generic(row.method, url, _json(body), content_type=kind).status_code
+            else:
+                status = client.post(url, body).status_code
+        transaction.set_rollback(True)
+    return status
+
+
+def _json(body: Any) -> str:
+    import json
+
+    return json.dumps(body)
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: f"{row.method}-{row.name}")
+def test_row(row: Row, world: World) -> None:
+    url = url_of(row, world)
+    answers = tuple(ask(row, role, url) for role in ROLES)
+    assert answers == row.answers, dict(zip(ROLES, answers, strict=True))
+
+
+LISTS = [row.name for row in rows() if row.name.startswith("api:") and row.name.endswith("-list")]
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_shows_ones_own_lab_alone(name: str, world: World, client: Client) -> None:
+    client.force_login(User.objects.get(username="viewer"))
+    assert client.get(reverse(name)).json()["count"] == 1
+    client.force_login(User.objects.get(username="outsider"))
+    hidden = client.get(reverse(name)).json()
+    assert hidden["count"] == (1 if name == "api:lab-list" else 0)
+    assert all(row["slug"] != world.lab.slug for row in hidden["results"] if name == "api:lab-list")
+
+
+def test_commands_answer_no_get(world: World, client: Client) -> None:
+    client.force_login(User.objects.get(username="administrator"))
+    readable = {row.name for row in rows() if row.method == "GET"}
+    for row in rows():
+        if row.name.startswith("api:") and row.name not in readable:
+            assert client.get(url_of(row, world)).status_code == 405, row.name
+
+
+def admin_urls(world: World) -> Iterator[str]:
+    from django.contrib import admin
+
+    yield reverse("admin:index")
+    for model in admin.site._registry:
+        base = f"admin:{model._meta.app_label}_{model._meta.model_name}"
+        yield reverse(f"{base}_changelist")
+        yield reverse(f"{base}_add")
+        if row := model._base_manager.first():
+            yield reverse(f"{base}_change", args=[row.pk])
+            yield reverse(f"{base}_delete", args=[row.pk])
+            yield reverse(f"{base}_history", args=[row.pk])
+
+
+def test_the_admin_is_for_superusers(world: World, client: Client) -> None:
+    urls = list(admin_urls(world))
+    for role in ROLES:
+        if role != "anonymous":
+            client.force_login(User.objects.get(username=role))
+        for url in urls:
+            answer = client.get(url)
+            assert (answer.status_code, answer.headers["Location"].split("?")[0]) == (302, reverse("admin:login"))
+
+
+def test_staff_without_the_crown_are_refused_in_words(people: People, client: Client) -> None:
+    User.objects.filter(username="administrator").update(is_staff=True)
+    client.force_login(people.administrator)
+    answer = client.get(reverse("admin:index"), follow=True)
+    assert answer.status_code == 403
+
+
+def test_a_superuser_sees_every_admin_page(world: World, admin_client: Client) -> None:
+    for url in admin_urls(world):
+        answer = admin_client.get(url)
+        read_only = url.endswith(("/add/", "/delete/"))
+        assert answer.status_code in ({200, 403, 302} if read_only else {200}), url

@@ -1,0 +1,144 @@
+"""Lists: pages, filters, order, constant numbers of queries; refusals and faults all told in one shape."""
+
+import json
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from django.core.management import call_command
+from django.db import OperationalError
+from django.test import Client
+from django.urls import reverse
+
+from conductor_site.tests.world import World, make_evidence, make_gate, make_phase, make_run, make_world
+from record.models import Lab
+from record.tests.factories import People, decide
+from runs.models import TiltSeries
+
+
+@pytest.fixture
+def world(lab: Lab, people: People, tmp_path: Path, client: Client) -> World:
+    client.force_login(people.viewer)
+    return make_world(lab, people.operator, tmp_path)
+
+
+def test_pages_and_their_bounds(world: World, client: Client, tmp_path: Path) -> None:
+    for number in range(3):
+        make_run(world.lab, world.run.created_by, world.target, tmp_path, name=f"run {number}")
+    page = client.get("/api/v1/runs/?page_size=2&ordering=name").json()
+    assert (page["count"], [row["name"] for row in page["results"]]) == (4, ["first", "run 0"])
+    assert client.get("/api/v1/runs/?page=99").status_code == 404
+    assert client.get("/api/v1/runs/?page_size=100000").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [("state=running", 1), ("state=paused", 0), ("lab=tomography", 1), ("lab=other", 0), ("archived=true", 0),
+     ("archived=false", 1), ("pipeline=tomo", 1), ("target=local-first", 1)],
+)  # fmt: skip
+def test_runs_are_filtered(query: str, count: int, world: World, client: Client) -> None:
+    assert client.get(f"/api/v1/runs/?{query}").json()["count"] == count
+
+
+@pytest.mark.parametrize("query", ["stat=running", "state=walking", "archived=maybe&x=1", "lab__name=x"])
+def test_a_filter_that_means_nothing_is_refused(query: str, world: World, client: Client) -> None:
+    answer = client.get(f"/api/v1/runs/?{query}")
+    assert answer.status_code == 400
+    assert answer.json()["extra"]["fields"]
+
+
+NOWHERE = ["runs/99999999999999999999999", "runs/0", "gates/12345", "decisions/00000000-0000-0000-0000-000000000000"]
+
+
+@pytest.mark.parametrize("path", NOWHERE)
+def test_what_is_not_there_is_404_in_words(path: str, world: World, client: Client) -> None:
+    answer = client.get(f"/api/v1/{path}/")
+    assert answer.status_code == 404
+    assert answer.json()["code"] == "not_found"
+
+
+HOSTILE = ["jobs/?run=nonsense", "events/?since=1e999", "events/?since=nan", "runs/?page=-1", "jobs/?token=%00"]
+
+
+@pytest.mark.parametrize("path", [*HOSTILE, "decisions/?after=yesterday"])
+def test_hostile_queries_are_refused(path: str, world: World, client: Client) -> None:
+    answer = client.get(f"/api/v1/{path}")
+    assert answer.status_code in (400, 404)
+    assert set(answer.json()) == {"code", "message", "extra"}
+
+
+def add_more(world: World, folder: Path, word: str, count: int) -> None:
+    """Several of everything that lists and details nest."""
+    lab, person = world.lab, world.run.created_by
+    for number in range(count):
+        phase = make_phase(world.run, key=f"{word}{number}", position=number + 1, species=world.species)
+        phase.needs.add(world.phase)
+        decision = decide(lab, person, supersedes=world.decision, reason="better")
+        TiltSeries.objects.create(run=world.run, name=f"TS_{word}{number}", excluded_by=decision)
+        make_gate(lab, phase, person)
+        make_evidence(world.gate, name=f"{word}{number}.png")
+        make_world(lab, person, folder, name=f"{word}{number}")
+
+
+DETAILS = {"run": "run", "gate": "gate", "phase": "phase", "job": "job", "tilt-series": "series", "target": "target"}
+
+
+def test_the_number_of_queries_does_not_grow(
+    world: World, client: Client, tmp_path: Path, django_assert_max_num_queries: Any
+) -> None:
+    lists = ["lab", "decision", "event", "target", "job", "gate", "evidence", "pipeline", "run", "phase", "tilt-series"]
+    urls = [reverse(f"api:{name}-list") for name in lists]
+    urls += [reverse(f"api:{name}-detail", kwargs={"pk": getattr(world, thing).pk}) for name, thing in DETAILS.items()]
+    add_more(world, tmp_path, "few", 1)
+    before = {url: count_queries(client, url) for url in urls}
+    add_more(world, tmp_path, "many", 4)
+    after = {url: count_queries(client, url) for url in urls}
+    assert after == before
+    assert max(after.values()) <= 14
+
+
+def count_queries(client: Client, url: str) -> int:
+    from django.db import connection
+    from django.test.utils import CaptureQueriesContext
+
+    with CaptureQueriesContext(
+        connection,
+    ) as queries:
+        assert client.get(url).status_code == 200
+    return len(queries)
+
+
+def test_a_busy_database_is_503_in_words(world: World, client: Client) -> None:
+    with patch("record.rest.visible", side_effect=OperationalError("database is locked")):
+        answer = client.get("/api/v1/runs/")
+    assert (answer.status_code, answer.json()["code"]) == (503, "database_unavailable")
+    assert answer.headers["Retry-After"]
+
+
+def test_the_schema_builds_without_a_warning(tmp_path: Path) -> None:
+    call_command("spectacular", fail_on_warn=True, validate=True, file=str(tmp_path / "schema.yml"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "status"),
+    [
+        ("text/plain", "{}", 415),
+        ("application/x-www-form-urlencoded", "username=a&password=b", 415),
+        ("multipart/form-data; boundary=x", "--x--", 415),
+        ("", "{}", 415),
+        ("application/json", "{", 400),
+        ("application/json", '{"username": NaN}', 400),
+        ("application/json", '{"username": "\\ud800", "password": "x"}', 400),
+        ("application/json", '{"username": "a\\u0000b", "password": "x"}', 400),
+        ("application/json", "[" * 100_000, 400),
+        ("application/json", '{"a":' * 50_000 + "1" + "}" * 50_000, 400),
+        ("application/json", b"\xff\xfe\x00", 400),
+        ("application/json", '{"username": "' + "x" * 5_000_000 + '"}', 413),
+        ("application/json", "1" * 10_000, 400),
+    ],
+)
+def test_bodies_that_cannot_be_used(kind: str, body: str | bytes, status: int, client: Client, db: None) -> None:
+    answer = client.generic("POST", "/api/v1/token/", body, content_type=kind)
+    assert answer.status_code == status
+    assert set(json.loads(answer.content)) == {"code", "message", "extra"}
