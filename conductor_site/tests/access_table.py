@@ -9,6 +9,18 @@ from typing import Any
 ROLES = ("anonymous", "outsider", "viewer", "operator", "reviewer", "administrator")
 
 TABLE = """
+GET    home                    -          302 200 200 200 200 200
+GET    login                   -          200 302 302 302 302 302
+POST   logout                  -          302 302 302 302 302 302
+GET    healthz                 -          503 503 503 503 503 503
+GET    runs:list               -          302 200 200 200 200 200
+GET    gates:detail            gate       302 404 200 200 200 200
+GET    gates:evidence          gate,evidence 302 404 404 404 404 404
+GET    record:decisions        -          302 200 200 200 200 200
+GET    record:decision         decision   302 404 200 200 200 200
+GET    jobs:targets            -          302 200 200 200 200 200
+GET    jobs:target             target     302 404 200 200 200 200
+
 GET    api:schema              -          401 200 200 200 200 200
 POST   api:token               -          201 201 201 201 201 201
 GET    api:token               -          401 200 200 200 200 200
