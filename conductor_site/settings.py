@@ -177,6 +177,10 @@ EVIDENCE_ROOT = DATA_DIR / "evidence"
 SNAPSHOT_ROOT = DATA_DIR / "snapshots"
 RECORD_HEADS = DATA_DIR / "record_heads.jsonl"
 CONDUCT_SOCKET = DATA_DIR / "conduct.sock"
+# The name by which local targets belong to this machine; empty: the host name.
+HOST_NAME = env_text("CONDUCTOR_HOST_NAME", "")
+# Between asking a job to end (SIGTERM) and killing it.
+JOB_GRACE_S = env_int("CONDUCTOR_JOB_GRACE_S", 10)
 # Folders from which pipelines may be loaded.
 PIPELINE_ROOTS = [Path(p) for p in env_list("CONDUCTOR_PIPELINES", [str(BASE_DIR / "pipelines")])]
 

@@ -55,7 +55,7 @@ class Job(Identified):
     """One execution of one script. A retry is a new row with a new token."""
 
     lab = models.ForeignKey(Lab, on_delete=models.PROTECT, related_name="jobs")
-    target = models.ForeignKey(Target, on_delete=models.PROTECT, related_name="jobs")
+    target = models.ForeignKey(Target, on_delete=models.PROTECT, related_name="jobs", db_index=False)
     token = models.CharField(max_length=40, unique=True, default=new_token, editable=False)
     state = models.CharField(max_length=14, choices=JobState, default=JobState.PLANNED)
 
@@ -90,7 +90,9 @@ class Job(Identified):
     submitted_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
+    held = models.BooleanField(default=False, help_text="planned, but not to be started for now (its run is paused)")
     cancel_requested_at = models.DateTimeField(null=True)
+    ending = models.JSONField(default=dict, help_text="why it is being stopped: event, message, at (ISO time)")
     exit_code = models.IntegerField(null=True)
     reason = models.CharField(max_length=1000, blank=True, help_text="why it ended as it did, in words")
     stdout_path = models.CharField(max_length=700, blank=True)
@@ -100,12 +102,20 @@ class Job(Identified):
 
     class Meta:
         ordering = ["-id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(ended_at=None) ^ models.Q(state__in=sorted(FINAL)), name="job_ended_is_final"
+            ),
+        ]
         indexes = [
             models.Index(fields=["subject_uuid", "-id"]),
             models.Index(fields=["root_uuid", "-id"]),
-            # Partial: the sweep looks at what is live or unhandled and never walks through ended jobs.
-            models.Index(fields=["target", "state", "id"], condition=~models.Q(state__in=FINAL), name="job_live"),
-            models.Index(fields=["id"], condition=models.Q(final_handled=False, state__in=FINAL), name="job_unhandled"),
+            # Partial: the sweep looks at what is live or unhandled and never walks through ended jobs. The conditions
+            # are plain NULL tests, since SQLite does not see that a query with a list of states implies them.
+            models.Index(fields=["target", "state", "id"], condition=models.Q(ended_at=None), name="job_live"),
+            models.Index(
+                fields=["id"], condition=models.Q(final_handled=False, ended_at__isnull=False), name="job_unhandled"
+            ),
         ]
 
     def __str__(self) -> str:

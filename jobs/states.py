@@ -31,7 +31,8 @@ JOB = Machine(
     "job",
     [
         rule("claim", "planned", "submitting"),
-        rule("reclaim", "submitting", "submitting"),
+        # Also from running and unknown: what was handed over died before the script began; it may be tried again.
+        rule("reclaim", "submitting running unknown", "submitting"),
         rule("enqueue", "submitting unknown", "queued"),
         rule("start", "submitting queued unknown", "running"),
         rule("lose_sight", "submitting queued running", "unknown"),

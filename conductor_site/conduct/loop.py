@@ -1,0 +1,164 @@
+"""The loop of `conduct`: woken by the ends of jobs, by datagrams, and once a second."""
+
+import fcntl
+import logging
+import os
+import selectors
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+from django.conf import settings
+from django.db import Error as DatabaseError
+from django.db import close_old_connections, connection
+
+from conductor_site.conduct.due import DueTable
+from conductor_site.conduct.lease import TickLease
+from jobs.hands import Hands
+from jobs.hosts import this_host
+from record.errors import BadInput
+
+log = logging.getLogger(__name__)
+
+TICK_S = 1.0
+
+
+class Cluster(Protocol):
+    """The task cluster that runs beside the loop."""
+
+    def start(self) -> None: ...
+    def watch(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+class Conduct:
+    """One process of it. `cluster` may be None: then tasks are worked off elsewhere, or not at all."""
+
+    def __init__(self, *, cluster: Cluster | None) -> None:
+        self.selector = selectors.DefaultSelector()
+        self.hands = Hands(host=this_host(), selector=self.selector)
+        self.due = DueTable()
+        self.lease = TickLease(self.hands.holder)
+        self.cluster = cluster
+        self._stopping = False
+        self._next_tick_s = 0.0
+
+    def run(self) -> None:
+        """Runs until SIGTERM or SIGINT. Jobs go on without it; the cluster is stopped."""
+        with only_one(settings.DATA_DIR), self._wake_socket(), self._signals():
+            if self.cluster:
+                self.cluster.start()
+            log.info("conduct runs on %s as %s", this_host(), self.hands.holder)
+            while not self._stopping:
+                self._turn()
+            self._leave()
+
+    def _turn(self) -> None:
+        """Wait for something to happen, and see to it. The database being away costs a tick, no more."""
+        try:
+            woken = self.selector.select(max(0.0, self._next_tick_s - time.monotonic()))
+            for key, _ in woken:
+                key.data()
+            if self._stopping:
+                return
+            if tick := time.monotonic() >= self._next_tick_s:
+                self._next_tick_s = time.monotonic() + TICK_S
+            if woken or tick:
+                self._round(tick=tick)
+        except DatabaseError as error:
+            log.error("the database does not answer (%s); trying again at the next tick", error)
+            connection.close()
+            self._next_tick_s = time.monotonic() + TICK_S
+            time.sleep(0.1)  # what woke us may do so again at once
+
+    def _round(self, *, tick: bool) -> None:
+        if tick:
+            close_old_connections()
+            self.hands.start_due()
+            self.hands.follow()
+        if self.lease.hold():
+            self.due.run()
+        if not tick:
+            self.hands.start_due()
+        if tick and self.cluster:
+            self.cluster.watch()
+
+    def _leave(self) -> None:
+        log.info("conduct stops; jobs that run go on")
+        self.hands.close()
+        if self.cluster:
+            self.cluster.stop()
+        with suppress(DatabaseError):
+            self.lease.release()
+
+    @contextmanager
+    def _wake_socket(self) -> Iterator[None]:
+        path = str(settings.CONDUCT_SOCKET)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+            with suppress(FileNotFoundError):
+                os.unlink(path)  # a predecessor's: the lock says that it is gone
+            try:
+                receiver.bind(path)
+            except OSError as error:
+                raise BadInput(f"The socket {path} can't be made: {error}. Choose a shorter CONDUCTOR_DATA.") from error
+            os.chmod(path, 0o600)
+            receiver.setblocking(False)
+            self.selector.register(receiver, selectors.EVENT_READ, lambda: _drain(receiver))
+            try:
+                yield
+            finally:
+                with suppress(OSError):
+                    os.unlink(path)
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """SIGTERM and SIGINT set a flag, and wake the selector through a pair of sockets."""
+        reader, writer = socket.socketpair()
+        reader.setblocking(False)
+        writer.setblocking(False)
+        self.selector.register(reader, selectors.EVENT_READ, lambda: _drain(reader))
+        before_fd = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+        before = {number: signal.signal(number, self._stop) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(before_fd)
+            reader.close()
+            writer.close()
+
+    def _stop(self, *_: object) -> None:
+        self._stopping = True
+
+
+@contextmanager
+def only_one(folder: Path) -> Iterator[None]:
+    """Refuse a second `conduct` on the same data folder: both would own one socket and one cluster.
+
+    Two with different data folders may share a database: claims are by compare-and-set. The lock goes with the process.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "conduct.lock", "a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            pid = lock.read().strip() or "unknown"
+            raise BadInput(
+                f"Another conduct (pid {pid}) runs on {folder}: stop it first, or set CONDUCTOR_DATA."
+            ) from None
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        yield
+
+
+def _drain(receiver: socket.socket) -> None:
+    with suppress(BlockingIOError):
+        while True:
+            receiver.recv(64)

@@ -1,0 +1,22 @@
+"""Run the jobs of this host, do what is due, and keep the task cluster going."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from conductor_site.conduct.loop import Conduct
+from record.errors import ConductorError
+
+
+class Command(BaseCommand):
+    help = __doc__
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--without-cluster", action="store_true", help="leave the task cluster to somebody else")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            Conduct(cluster=None).run()
+        except ConductorError as error:
+            raise CommandError(error.message) from error

@@ -1,0 +1,22 @@
+"""`conduct` runs planned jobs to their ends."""
+
+import signal
+from pathlib import Path
+
+from conductor_site.tests.stage import Stage
+
+
+def test_runs_a_job_to_its_end_and_stops_on_sigterm(stage: Stage) -> None:
+    stage.plan('echo ran >> ran; echo "$GREETING"; exit 3', environment={"GREETING": "hello"})
+    conduct = stage.conduct()
+
+    row = stage.until_state("failed")
+
+    assert (row["exit_code"], row["final_handled"]) == (3, 1)
+    assert "Exit code 3" in row["reason"]
+    assert stage.lines() == ["ran"]
+    assert Path(row["stdout_path"]).read_text() == "hello\n"
+    kinds = [event["kind"] for event in stage.rows("select kind from record_event order by id")]
+    assert kinds == ["job.plan", "job.claim", "job.start", "job.fail"]
+    conduct.send_signal(signal.SIGTERM)
+    assert conduct.wait(5) == 0

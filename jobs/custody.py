@@ -1,0 +1,187 @@
+"""Whose hands a job is in: claims, take-overs and endings, each by compare-and-set on state and generation."""
+
+import copy
+import logging
+from datetime import timedelta
+from typing import Any
+
+from django.db import connection, transaction
+from django.utils import timezone
+
+from jobs.endings import Ending
+from jobs.faults import point
+from jobs.final import handler
+from jobs.models import Job, Target, TargetKind
+from jobs.services import mark_handled
+from jobs.states import JOB
+from record.errors import StaleState
+
+log = logging.getLogger(__name__)
+
+LEASE_S = 60
+LONGEST_WAIT_S = 300
+
+
+def local_targets(host: str) -> list[Target]:
+    """The targets whose jobs this host runs."""
+    return list(Target.objects.filter(kind=TargetKind.LOCAL, host=host))
+
+
+def claim_due(*, targets: list[Target], holder: str) -> list[Job]:
+    """Take up what is planned and has a slot, oldest first, in one short transaction; the jobs that are ours now."""
+    open_ids = [target.pk for target in targets if not target.paused and target.archived_at is None]
+    if not open_ids or not Job.objects.planned().filter(target__in=open_ids).order_by().exists():
+        return []
+    with transaction.atomic():
+        return [job for pk in open_ids for job in _claim_at(pk, holder)]
+
+
+def take_over(job: Job, *, holder: str, wait_s: float = 0, reason: str = "") -> None:
+    """Become the submitter of a job whose submitter is gone, or whose guard died before the script began.
+
+    With `wait_s` nothing is done about it for so long. Raises StaleState where another was first.
+    """
+    with transaction.atomic():
+        JOB.apply(
+            job,
+            "reclaim",
+            lab_id=job.lab_id,
+            subject=job.subject(),
+            data={"generation": job.generation + 1, "before": job.holder},
+            where={"generation": job.generation},
+            generation=job.generation + 1,
+            holder=holder,
+            lease_until=timezone.now() + timedelta(seconds=wait_s or LEASE_S),
+            native_id="",
+            reason=reason[:1000],
+        )
+
+
+def wait_longer(job: Job, reason: str) -> None:
+    """Leave a job that can't be handed over just now, saying why; it is tried again after a time that grows."""
+    wait_s = min(LONGEST_WAIT_S, 2 ** min(job.generation, 10))
+    job.reason = f"{reason} It is tried again in {wait_s} s."[:1000]
+    job.lease_until = timezone.now() + timedelta(seconds=wait_s)
+    Job.objects.live().filter(pk=job.pk, generation=job.generation).update(
+        reason=job.reason, lease_until=job.lease_until
+    )
+
+
+def record_running(job: Job, native_id: str) -> None:
+    """Write down who runs a job. Raises StaleState where it was taken over from us."""
+    with transaction.atomic():
+        JOB.apply(
+            job,
+            "start",
+            lab_id=job.lab_id,
+            subject=job.subject(),
+            data={"native_id": native_id, "generation": job.generation},
+            where={"generation": job.generation},
+            native_id=native_id,
+            submitted_at=timezone.now(),
+            started_at=timezone.now(),
+            reason="",
+        )
+
+
+def adopt(job: Job, native_id: str) -> None:
+    """Follow another guard than the one we started: it was quicker, and it is the one that runs the script."""
+    if Job.objects.live().filter(pk=job.pk, generation=job.generation).update(native_id=native_id) == 1:
+        log.info("job %s is run by %s, not by %s", job.token, native_id, job.native_id)
+        job.native_id = native_id
+
+
+def note_stopping(job: Job, event: str, message: str) -> None:
+    """Write down why a job is being ended, before anything is done to it: a restart of ours must not forget it."""
+    note = {"event": event, "message": message[:1000], "at": timezone.now().isoformat()}
+    if Job.objects.live().filter(pk=job.pk).update(ending=note, reason=f"Being ended. {message}"[:1000]):
+        job.ending = note
+
+
+def say(job: Job, reason: str) -> None:
+    """Tell why a job is as it is; written only where it changed."""
+    if job.reason != reason[:1000]:
+        job.reason = reason[:1000]
+        Job.objects.live().filter(pk=job.pk).update(reason=job.reason)
+
+
+def finish_job(job: Job, ending: Ending) -> bool:
+    """Write down how a job ended and do what follows, in one transaction; False where another was quicker.
+
+    If what follows fails, the end is kept all the same and the sweep tries the rest again.
+    """
+    changes: dict[str, Any] = {
+        "exit_code": ending.exit_code,
+        "reason": ending.reason[:1000],
+        "ended_at": ending.ended_at or timezone.now(),
+    }
+    ready, gathered = _gather(job, ending.event, changes)
+    point("before_final")
+    try:
+        with transaction.atomic():
+            JOB.apply(
+                job,
+                ending.event,
+                lab_id=job.lab_id,
+                subject=job.subject(),
+                message=f"{job.subject().label}: {ending.reason}" if ending.reason else "",
+                data={"exit_code": ending.exit_code},
+                where={"generation": job.generation},
+                **changes,
+            )
+            if ready:
+                _follow_up(job, gathered)
+    except StaleState:
+        return False
+    point("final_recorded")
+    return True
+
+
+def _claim_at(target_id: int, holder: str) -> list[Job]:
+    locked = Target.objects.filter(pk=target_id, paused=False, archived_at=None)
+    if connection.features.has_select_for_update:
+        locked = locked.select_for_update()
+    target = locked.first()
+    if target is None:
+        return []
+    free = target.slots - Job.objects.away().filter(target=target).count()
+    jobs = list(Job.objects.planned().filter(target=target)[: max(0, free)])
+    for job in jobs:
+        job.target = target
+        JOB.apply(
+            job,
+            "claim",
+            lab_id=job.lab_id,
+            subject=job.subject(),
+            data={"generation": job.generation + 1},
+            generation=job.generation + 1,
+            holder=holder,
+            lease_until=timezone.now() + timedelta(seconds=LEASE_S),
+        )
+    return jobs
+
+
+def _gather(job: Job, event: str, changes: dict[str, Any]) -> tuple[bool, Any]:
+    """(whether what follows can be done now, what its handler gathered from the job as it will be)."""
+    follower = handler(job.on_final) if job.on_final else None
+    if follower is None:
+        return not job.on_final, None
+    ended = copy.copy(job)
+    for name, value in ({"state": JOB.target(job.state, event)} | changes).items():
+        setattr(ended, name, value)
+    try:
+        return True, follower.gather(ended)
+    except Exception:
+        log.exception("job %s ended, but what it left can't be gathered yet; it is tried again", job.token)
+        return False, None
+
+
+def _follow_up(job: Job, gathered: Any) -> None:
+    try:
+        with transaction.atomic():
+            mark_handled(job)
+            if job.on_final and (follower := handler(job.on_final)):
+                follower.apply(job, gathered)
+    except Exception:
+        job.final_handled = False
+        log.exception("job %s ended, but what follows failed; it is tried again", job.token)

@@ -1,0 +1,85 @@
+"""The text of the guard: a small script that runs one job's script at most once and writes down how it ended.
+
+In the token folder:
+    owner                the identity of the guard that won, by link(owner.<id>, owner); later ones read it and exit 97
+    heir.<dead id>       the same, after the owner <dead id> had verifiably died before its script began
+    started.<id>         written by the child itself, as its last act before it becomes the script
+    exit.<id>            "code seconds-since-epoch", written aside and renamed
+Exit codes of the guard itself are never the job's result: only the exit file is.
+"""
+
+import shlex
+
+LOST_CLAIM = 97  # somebody else runs this job
+NO_CLAIM = 98  # the claim could not be written
+
+_GUARD = r"""#!/bin/bash
+# Runs one job once, and writes down how it ended. The script that it runs is the lab's own, untouched.
+folder=@FOLDER@
+claim=$folder/@CLAIM@
+command=(@COMMAND@)
+read -r boot < /proc/sys/kernel/random/boot_id
+read -r stat < /proc/$$/stat
+fields=(${stat##*) })
+id=$boot:$$:${fields[19]}
+signalled=
+forward() { signalled=1; trap '' TERM INT HUP; kill -TERM 0; }
+point() {  # where tests make this guard die or stall, once
+  [ "${CONDUCTOR_GUARD_FAULT%%:*}" = "$1" ] && mkdir "$folder/fault.$1" 2>/dev/null || return 0
+  kill "-${CONDUCTOR_GUARD_FAULT##*:}" $$
+}
+
+point before_owner
+printf '%s\n' "$id" > "$folder/owner.$id" || exit @NO_CLAIM@
+if ! ln "$folder/owner.$id" "$claim" 2>/dev/null; then
+  [ -e "$claim" ] && exit @LOST_CLAIM@
+  ln "$folder/owner.$id" "$claim" || exit @NO_CLAIM@
+fi
+point after_owner
+trap forward TERM INT HUP
+(
+  trap - TERM INT HUP
+  : > "$folder/started.$id" || exit 96
+  exec "${command[@]}"
+) &
+child=$!
+point started
+while :; do  # a signal interrupts wait: then the child may be running still
+  signalled=
+  wait "$child"
+  code=$?
+  [ -n "$signalled" ] || break
+done
+trap '' TERM INT HUP
+point before_exit
+until printf '%s %s\n' "$code" "${EPOCHREALTIME/,/.}" > "$folder/exit.$id.part" &&
+  mv "$folder/exit.$id.part" "$folder/exit.$id"; do
+  sleep 1  # a full disk: the end of the job is worth waiting for
+done
+point after_exit
+kill -KILL 0  # what the script left running in its group, and this guard, whose work is done
+"""
+
+
+def guard_text(*, folder: str, claim: str, command: list[str]) -> str:
+    """The guard of one generation. `claim` is the file that it must win, `command` what it runs then."""
+    known = {
+        "@FOLDER@": shlex.quote(folder),
+        "@CLAIM@": shlex.quote(claim),
+        "@COMMAND@": shlex.join(command),
+        "@LOST_CLAIM@": str(LOST_CLAIM),
+        "@NO_CLAIM@": str(NO_CLAIM),
+    }
+    text = _GUARD
+    for name, value in known.items():
+        text = text.replace(name, value)
+    return text
+
+
+def job_command(*, interpreter: list[str], script_path: str, environment_lines: str) -> list[str]:
+    """What the guard runs: the script by its interpreter, in a shell that has read the target's lines first."""
+    command = [*interpreter, script_path]
+    if not environment_lines.strip():
+        return command
+    lines = environment_lines.replace("\r\n", "\n")
+    return ["/bin/bash", "-c", f'{lines}\nexec "$@"', "environment", *command]

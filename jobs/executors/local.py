@@ -1,0 +1,181 @@
+"""Jobs on this machine: detached process groups under a guard, known by boot id, pid and start time."""
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from jobs import processes
+from jobs.executors import Order, Seen, Sighting
+from jobs.executors.guard import guard_text, job_command
+from jobs.faults import point
+from jobs.parse import shebang
+from jobs.shells import explain, in_words, write_whole
+from record.errors import AdapterError
+
+CLOSED_MARK = "closed"  # an owner of this name runs nothing and never will
+# Only where nobody has claimed, or where the last claimer is gone for good without having begun, may another claim.
+CLAIMS = {Seen.NOTHING: "owner", Seen.NEVER_BEGAN: "heir.{}"}
+
+
+class LocalExecutor:
+    """See jobs.executors.Executor. The native id is the identity of the guard."""
+
+    def submit(self, order: Order) -> str:
+        """Write the script and its guard into the token folder and start the guard, detached, in a session of its own.
+
+        Where somebody runs it already, or ran it, that one's identity is the answer and nothing is started.
+        """
+        before = self.look(order)
+        if before.seen not in CLAIMS:
+            return before.native_id
+        claim = _claim_after(before)
+        command = self._prepare(order)
+        with in_words(order.folder):
+            os.makedirs(f"{order.folder}/script", exist_ok=True)
+            point("folder_made")
+            script_path = f"{order.folder}/script/{order.script_name}"
+            if not os.path.exists(script_path):
+                write_whole(script_path, order.script.encode(), sync=False, mode=0o755)
+            guard_path = f"{order.folder}/guard.{order.generation}.sh"
+            text = guard_text(folder=order.folder, claim=claim, command=[*command, script_path])
+            write_whole(guard_path, text.encode(), sync=False)
+            try:
+                os.mkdir(f"{order.folder}/submit.{order.generation}")
+            except FileExistsError:
+                raise AdapterError(
+                    f"Generation {order.generation} of this job has been handed over before.", transient=True
+                ) from None
+            point("submit_made")
+        return self._spawn(order, guard_path)
+
+    def look(self, order: Order) -> Sighting:
+        """Reads the chain of claims: the last claimer is who runs it, if anybody does."""
+        claimers = list(_claimers(order.folder))
+        if not claimers:
+            return Sighting(Seen.NOTHING)
+        return replace(self._look_at(order, claimers[-1]), claims=len(claimers))
+
+    def ask_to_end(self, order: Order, native_id: str) -> None:
+        """SIGTERM to the guard, who passes it on to the group; without a guard to each process that is left."""
+        if not processes.send(native_id, signal.SIGTERM):
+            for member in processes.family(native_id, order.mark):
+                processes.send(member, signal.SIGTERM)
+
+    def end(self, order: Order, native_id: str) -> list[str]:
+        """SIGKILL to the session and to all that carry the token, until none is left."""
+        return processes.end_family(native_id, order.mark)
+
+    def close(self, order: Order) -> Sighting:
+        """Take the next claim ourselves, so that a guard that comes late finds it taken."""
+        while (before := self.look(order)).seen in CLAIMS:
+            with in_words(order.folder):
+                os.makedirs(order.folder, exist_ok=True)
+                mark = f"{order.folder}/owner.{CLOSED_MARK}"
+                Path(mark).write_text(f"{CLOSED_MARK}\n")
+                with suppress(FileExistsError):  # somebody was quicker: look again
+                    os.link(mark, f"{order.folder}/{_claim_after(before)}")
+        return before
+
+    def _prepare(self, order: Order) -> list[str]:
+        """Checks what the job needs here; the words of its command without the script's own path."""
+        if not os.path.isdir(order.work_dir):
+            raise AdapterError(f"The work folder {order.work_dir} is not there.", transient=False)
+        interpreter = shebang(order.script)
+        if not (os.access(interpreter[0], os.X_OK) and os.path.isfile(interpreter[0])):
+            raise AdapterError(
+                f"The script {order.script_name} wants the interpreter {interpreter[0]}, which is not on this machine.",
+                transient=False,
+            )
+        command = job_command(interpreter=interpreter, script_path="", environment_lines=order.environment_lines)
+        return command[:-1]
+
+    def _spawn(self, order: Order, guard_path: str) -> str:
+        bash = shutil.which("bash") or "/bin/bash"
+        with in_words(order.stdout_path):
+            for path in (order.stdout_path, order.stderr_path):
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(order.stdout_path, "ab") as stdout, open(order.stderr_path, "ab") as stderr:
+                point("before_spawn")
+                guard = _start(order, [bash, guard_path], stdout.fileno(), stderr.fileno())
+        point("spawned")
+        return processes.identity(guard.pid)
+
+    def _look_at(self, order: Order, claimer: str) -> Sighting:
+        if claimer == CLOSED_MARK:
+            return Sighting(Seen.CLOSED)
+        # The order matters: what is alive may write its exit file at any moment, what is gone writes none.
+        began = os.path.exists(f"{order.folder}/started.{claimer}")
+        if (ended := _exit_file(order.folder, claimer)) is not None:
+            return Sighting(Seen.ENDED, claimer, *ended)
+        if processes.is_alive(claimer):
+            return Sighting(Seen.ALIVE, claimer)
+        if (ended := _exit_file(order.folder, claimer)) is not None:
+            return Sighting(Seen.ENDED, claimer, *ended)
+        if left := processes.family(claimer, order.mark):
+            return Sighting(Seen.DIED, claimer, processes=left)
+        began = began or os.path.exists(f"{order.folder}/started.{claimer}")
+        return Sighting(Seen.DIED if began else Seen.NEVER_BEGAN, claimer)
+
+
+_children: list[subprocess.Popen[bytes]] = []
+
+
+def reap_children() -> None:
+    """Take the exit statuses of guards that this process started, so that none stays a zombie."""
+    _children[:] = [child for child in _children if child.poll() is None]
+
+
+def _start(order: Order, argv: list[str], stdout: int, stderr: int) -> subprocess.Popen[bytes]:
+    try:
+        guard = subprocess.Popen(  # noqa: S603 - a list of arguments, no shell
+            argv,
+            cwd=order.work_dir,
+            env=order.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise explain(error, order.work_dir) from error
+    except ValueError as error:  # a NUL in the environment
+        raise AdapterError(f"The job can't be started: {error}.", transient=False) from error
+    _children.append(guard)
+    return guard
+
+
+def _claimers(folder: str) -> Iterator[str]:
+    """Who claimed, first to last: the owner, then each heir of one who died before the script began."""
+    claim = "owner"
+    while (claimer := _first_line(f"{folder}/{claim}")) is not None:
+        yield claimer
+        claim = f"heir.{claimer}"
+
+
+def _claim_after(before: Sighting) -> str:
+    """The claim that is free after that sighting. If somebody takes it in between, the link fails, as it must."""
+    return CLAIMS[before.seen].format(before.native_id)
+
+
+def _first_line(path: str) -> str | None:
+    try:
+        return Path(path).read_text().strip()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise explain(error, path) from error
+
+
+def _exit_file(folder: str, claimer: str) -> tuple[int, datetime] | None:
+    """(exit code, when) from the exit file of that guard; None while there is none."""
+    text = _first_line(f"{folder}/exit.{claimer}")
+    if not text:
+        return None
+    code, _, ended = text.partition(" ")
+    return int(code), datetime.fromtimestamp(float(ended), UTC)

@@ -1,0 +1,170 @@
+"""Processes as /proc shows them. A process is known by boot id, pid and start time, never by its pid alone.
+
+An identity is the text `boot:pid:start`; `start` is in clock ticks since boot, as in field 22 of /proc/PID/stat.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+PROC = Path("/proc")
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True)
+class Stat:
+    """One line of /proc/PID/stat: what we use of it. `rss_bytes` counts shared pages in full."""
+
+    pid: int
+    state: str
+    session: int
+    start: int
+    rss_bytes: int
+
+
+@cache
+def boot_id() -> str:
+    """This boot of the machine."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def parse_stat(text: str) -> Stat:
+    """Reads a line of /proc/PID/stat; the command's name may hold spaces and brackets."""
+    pid = int(text.split(" ", 1)[0])
+    fields = text[text.rindex(")") + 2 :].split()
+    return Stat(pid, fields[0], int(fields[3]), int(fields[19]), int(fields[21]) * PAGE_BYTES)
+
+
+def read_stat(pid: int) -> Stat | None:
+    """What /proc says of `pid`; None where there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", errors="replace") as handle:
+            return parse_stat(handle.read())
+    except (OSError, ValueError):
+        return None
+
+
+def identity(pid: int) -> str:
+    """`boot:pid:start` of a process; the start is 0 where there is none any more."""
+    stat = read_stat(pid)
+    return f"{boot_id()}:{pid}:{stat.start if stat else 0}"
+
+
+def own_identity() -> str:
+    return identity(os.getpid())
+
+
+def split_identity(text: str) -> tuple[str, int, int]:
+    """(boot, pid, start); ("", 0, 0) for anything else."""
+    boot, _, rest = text.partition(":")
+    pid, _, start = rest.partition(":")
+    return (boot, int(pid), int(start)) if pid.isdigit() and start.isdigit() else ("", 0, 0)
+
+
+def of_this_boot(text: str) -> bool:
+    """Whether the machine has not been restarted since that process began."""
+    return split_identity(text)[0] == boot_id()
+
+
+def is_alive(text: str) -> bool:
+    """Whether the process of that identity exists and is not a zombie. A stopped one is alive."""
+    boot, pid, start = split_identity(text)
+    stat = read_stat(pid) if boot == boot_id() else None
+    return stat is not None and stat.start == start and stat.state not in "ZX"
+
+
+def now_s() -> float:
+    """Seconds since boot, by the clock that runs on through suspends and that nobody sets."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def age_s(text: str) -> float:
+    """Seconds since that process of this boot started."""
+    return now_s() - split_identity(text)[2] / TICKS_PER_S
+
+
+def open_pidfd(text: str) -> int | None:
+    """A pidfd of the process of that identity, or None where it has gone. The caller closes it."""
+    _, pid, start = split_identity(text)
+    if not pid or not of_this_boot(text):
+        return None
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError:
+        return None
+    stat = read_stat(pid)  # after the open: the descriptor can't come to mean another process
+    if stat is None or stat.start != start:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def send(text: str, number: int) -> bool:
+    """Send a signal to exactly that process; False where it has gone or is not ours to signal."""
+    descriptor = open_pidfd(text)
+    if descriptor is None:
+        return False
+    try:
+        signal.pidfd_send_signal(descriptor, number)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def all_stats() -> Iterator[Stat]:
+    """Every process but zombies. Ended ones are left out silently."""
+    for name in os.listdir(PROC):
+        if name.isdigit() and (stat := read_stat(int(name))) and stat.state not in "ZX":
+            yield stat
+
+
+def has_in_environment(pid: int, entry: str) -> bool:
+    """Whether `NAME=value` stands in the environment that the process began with."""
+    with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as handle:
+        return entry.encode() in handle.read().split(b"\0")
+    return False
+
+
+def family(leader: str, entry: str) -> list[str]:
+    """Identities of the living processes that belong to `leader`: its session, and all that carry `entry`.
+
+    `entry` is NAME=value in the environment. Where the leader has gone, its session's number alone proves nothing
+    (numbers come round again): then only `entry` does.
+    """
+    boot, pid, start = split_identity(leader)
+    if boot != boot_id():
+        return []
+    leading = read_stat(pid)
+    session_is_ours = leading is not None and leading.start == start
+    return [
+        f"{boot}:{stat.pid}:{stat.start}"
+        for stat in all_stats()
+        if stat.start >= start and ((session_is_ours and stat.session == pid) or has_in_environment(stat.pid, entry))
+    ]
+
+
+def end_family(leader: str, entry: str, *, patience_s: float = 2.0) -> list[str]:
+    """Kill (SIGKILL) all that belong to `leader` until none is left; returns who is still alive after `patience_s`."""
+    deadline = time.monotonic() + patience_s
+    while (alive := family(leader, entry)) and time.monotonic() < deadline:
+        for member in sorted(alive, key=lambda one: one == leader):  # the leader last: it proves whose session it is
+            send(member, signal.SIGKILL)
+        time.sleep(0.01)
+    return alive
+
+
+def memory_bytes(pid: int) -> int:
+    """Proportional set size of one process (shared pages divided by their sharers); 0 where it has gone."""
+    with suppress(OSError, ValueError), open(f"/proc/{pid}/smaps_rollup") as lines:
+        for line in lines:
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return 0

@@ -1,0 +1,203 @@
+"""A target's files and commands, through one small door, so that a target may lie elsewhere later.
+
+Paths are absolute text. Everything raises AdapterError or BadInput, in words; never OSError.
+"""
+
+import glob as globbing
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from errno import EACCES, EAGAIN, EDQUOT, EMFILE, ENAMETOOLONG, ENFILE, ENOENT, ENOMEM, ENOSPC, EPERM, EROFS, ESTALE
+from pathlib import Path
+from typing import Protocol
+
+from jobs.models import Target
+from record.errors import AdapterError, BadInput
+
+TRANSIENT = frozenset({ENOSPC, EDQUOT, EAGAIN, EMFILE, ENFILE, ENOMEM, ESTALE})
+WORDS = {
+    ENOENT: "is not there",
+    EACCES: "can't be reached: permission denied",
+    EPERM: "can't be changed: not permitted",
+    ENOSPC: "can't be written: the disk is full",
+    EDQUOT: "can't be written: the disk quota is used up",
+    EROFS: "can't be written: the file system is read-only",
+    ENAMETOOLONG: "has too long a name",
+}
+FORBIDDEN = re.compile(r"""[\x00-\x20\x7f-\x9f\s'"`$\\;&|<>*?(){}\[\]!]""")
+PATH_LIMIT = 500
+
+
+@dataclass(frozen=True)
+class FileFact:
+    path: str
+    size_bytes: int
+    modified_at: datetime
+
+
+@dataclass(frozen=True)
+class Completed:
+    """What a command answered. A negative `returncode` is the signal that ended it, as in subprocess."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class Shell(Protocol):
+    """A target's file system and its commands."""
+
+    def glob(self, root: str, patterns: list[str]) -> dict[str, list[FileFact]]:
+        """pattern -> files that match it below `root`, sorted by path; an empty list where none does."""
+
+    def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
+        """Bytes of a file from `offset` on, at most `limit`."""
+
+    def size(self, path: str) -> int:
+        """Size of a file in bytes."""
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write a file whole or not at all (temporary file, fsync, rename); makes its folders."""
+
+    def copy_tree(self, source: str, destination: str) -> None:
+        """Copy a folder from where Conductor runs to the target; files that are there are replaced."""
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder and those above it; nothing happens where it is there."""
+
+    def run(self, argv: list[str], *, env: dict[str, str], cwd: str, timeout_s: float) -> Completed:
+        """Run a short command to its end. The environment is `env` and nothing else."""
+
+
+def shell_for(target: Target) -> Shell:
+    """The shell of a target; BadInput for a kind that has none."""
+    if target.kind != "local":
+        raise BadInput(f"Target {target.name} is of the kind {target.kind}, whose files can't be reached.")
+    return LocalShell()
+
+
+@contextmanager
+def in_words(path: str) -> Iterator[None]:
+    """Turns an OSError about `path` into an AdapterError that says what is wrong with it."""
+    try:
+        yield
+    except OSError as error:
+        raise explain(error, path) from error
+
+
+def explain(error: OSError, path: str) -> AdapterError:
+    """An OSError in words; transient where waiting can help (a full disk, too many open files)."""
+    what = WORDS.get(error.errno or 0, f"failed: {error.strerror or error}")
+    return AdapterError(f"{error.filename or path} {what}.", transient=error.errno in TRANSIENT)
+
+
+class LocalShell:
+    """This machine's own files and commands."""
+
+    def glob(self, root: str, patterns: list[str]) -> dict[str, list[FileFact]]:
+        return {pattern: self._matching(root, pattern) for pattern in patterns}
+
+    def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
+        with in_words(path), open(path, "rb") as handle:
+            handle.seek(offset)
+            return handle.read(-1 if limit is None else limit)
+
+    def size(self, path: str) -> int:
+        with in_words(path):
+            return os.stat(path).st_size
+
+    def write(self, path: str, data: bytes) -> None:
+        with in_words(path):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            write_whole(path, data, sync=True)
+
+    def copy_tree(self, source: str, destination: str) -> None:
+        with in_words(destination):
+            try:
+                shutil.copytree(source, destination, dirs_exist_ok=True)
+            except shutil.Error as error:  # a list of (source, destination, why)
+                raise AdapterError(f"{source} can't be copied: {error.args[0][0][2]}", transient=False) from error
+
+    def make_folder(self, path: str) -> None:
+        with in_words(path):
+            os.makedirs(path, exist_ok=True)
+
+    def run(self, argv: list[str], *, env: dict[str, str], cwd: str, timeout_s: float) -> Completed:
+        with in_words(cwd if not os.path.isdir(cwd) else argv[0]):
+            try:
+                done = subprocess.run(  # noqa: S603 - a list of arguments, no shell
+                    argv,
+                    env=env,
+                    cwd=cwd,
+                    timeout=timeout_s,
+                    capture_output=True,
+                    stdin=subprocess.DEVNULL,
+                    errors="replace",
+                )
+            except subprocess.TimeoutExpired as error:
+                raise AdapterError(f"{argv[0]} did not end within {timeout_s:g} s.", transient=True) from error
+        return Completed(done.returncode, done.stdout, done.stderr)
+
+    def _matching(self, root: str, pattern: str) -> list[FileFact]:
+        if os.path.isabs(pattern) or ".." in pattern.split("/"):
+            raise BadInput(f"The pattern {pattern!r} leaves the folder it is looked for in.")
+        with in_words(root):
+            return sorted(_facts(root, pattern), key=lambda fact: fact.path)
+
+
+def write_whole(path: str, data: bytes, *, sync: bool, mode: int = 0o644) -> None:
+    """Write `data` beside `path` and rename it there; with `sync` it outlives a power cut. Raises OSError."""
+    scratch = f"{path}.part{os.getpid()}"
+    try:
+        descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with os.fdopen(descriptor, "wb") as handle:
+            handle.write(data)
+            handle.flush()
+            if sync:
+                os.fsync(handle.fileno())
+        os.rename(scratch, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(scratch)
+        raise
+
+
+def within_roots(target: Target, path: str) -> str:
+    """The real path (links followed) of `path`, which need not exist yet; BadInput unless it lies in a root.
+
+    Refused in words: not absolute, outside the roots or led out of them by a link, too long, and characters that
+    scripts of other people would trip over (white space, quotes, control characters, what a shell expands).
+    """
+    if not path.startswith("/"):
+        raise BadInput(f"{path!r} is not an absolute path: begin it with /.")
+    if len(path) > PATH_LIMIT:
+        raise BadInput(f"The path is {len(path)} characters long; at most {PATH_LIMIT} are possible.")
+    if bad := FORBIDDEN.search(path):
+        raise BadInput(
+            f"The path {path!r} holds {bad[0]!r}: no white space, quotes or characters with a meaning in a shell."
+        )
+    if ".." in path.split("/"):
+        raise BadInput(f"The path {path!r} holds `..`: write where it leads instead.")
+    with in_words(path):
+        real = os.path.realpath(path)
+    roots = [os.path.realpath(root) for root in target.roots]
+    if not any(real == root or real.startswith(root.rstrip("/") + "/") for root in roots):
+        allowed = ", ".join(target.roots) or "none"
+        raise BadInput(f"{path} lies outside the folders that target {target.name} may touch ({allowed}).")
+    return real
+
+
+def _facts(root: str, pattern: str) -> Iterator[FileFact]:
+    literal = not globbing.has_magic(pattern)
+    found = [pattern] if literal else globbing.iglob(pattern, root_dir=root, recursive=True)
+    for name in found:
+        path = os.path.join(root, name)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            stat = os.stat(path)
+            if not Path(path).is_dir():
+                yield FileFact(path, stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))
