@@ -52,7 +52,9 @@ class Gate(Identified):
     ended_at = models.DateTimeField(null=True)
     decision = models.OneToOneField(Decision, null=True, on_delete=models.PROTECT, related_name="gate")
     apply_attempts = models.PositiveIntegerField(default=0)
-    apply_after = models.DateTimeField(null=True, help_text="when applying is tried again")
+    apply_after = models.DateTimeField(
+        null=True, help_text="when applying is tried again; null after a failure: only when somebody asks"
+    )
     error = models.CharField(max_length=2000, blank=True, help_text="what preparing or applying failed with, in words")
 
     objects = GateQuerySet.as_manager()
@@ -94,9 +96,14 @@ class Ballot(models.Model):
     reason = models.TextField(blank=True)
     digest = models.CharField(max_length=64, help_text="of the evidence that the voter saw")
     at = models.DateTimeField(default=timezone.now)
+    replaced_at = models.DateTimeField(null=True, help_text="when the voter gave another answer in its place")
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["gate", "voter"], name="one_ballot_a_voter")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["gate", "voter"], condition=models.Q(replaced_at=None), name="one_ballot_a_voter"
+            )
+        ]
         ordering = ["id"]
 
     def __str__(self) -> str:
@@ -135,3 +142,13 @@ class Evidence(Identified):
 
     def facts(self) -> dict[str, Any]:
         return {"name": self.name, "kind": self.kind, "sha256": self.sha256}
+
+
+class SweepBeat(models.Model):
+    """When the clocks of gates were last looked at: one row. What lies between two looks too far apart was downtime."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"clocks looked at {self.at:%Y-%m-%d %H:%M:%S}"

@@ -27,10 +27,10 @@ class GateQuerySet(models.QuerySet[Any]):
         return self.filter(state=GateState.OPEN, escalates_at__lte=timezone.now(), escalated_at=None)
 
     def to_apply(self) -> "GateQuerySet":
-        """Decided, with the decision's effects still to be written back; failed ones once their pause is over."""
-        now = timezone.now()
-        failed = models.Q(state=GateState.APPLY_FAILED, apply_after__lte=now)
-        return self.filter(models.Q(state__in=[GateState.DECIDED, GateState.APPLYING]) | failed).order_by("id")
+        """Decided, with the decision's effects still to be written back; failed ones once their pause is over, begun
+        ones once whoever began has had its time."""
+        begun = models.Q(state__in=[GateState.APPLYING, GateState.APPLY_FAILED], apply_after__lte=timezone.now())
+        return self.filter(models.Q(state=GateState.DECIDED) | begun).order_by("id")
 
     def of(self, subject: Identified) -> "GateQuerySet":
         """The gates of one subject, newest iteration first."""

@@ -32,6 +32,7 @@ GATE = Machine(
         rule("fail_applying", "applying", "apply_failed"),
         rule("retry_applying", "apply_failed", "applying"),
         rule("time_out", "open", "timed_out"),
-        rule("withdraw", "preparing prepare_failed open", "withdrawn"),
+        # Also where a decision can't be applied at all: then the only way on is a new iteration.
+        rule("withdraw", "preparing prepare_failed open apply_failed", "withdrawn"),
     ],
 )

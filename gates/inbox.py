@@ -1,0 +1,46 @@
+"""What waits for whom."""
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+
+from gates.models import Ballot, Gate
+from gates.policy import Facts, Policy, check
+from gates.protocols import find_protocol
+from gates.querysets import GateQuerySet
+from record.access import Ability, lab_ids
+from record.errors import BadInput
+from record.models import Membership
+
+Someone = AbstractBaseUser | AnonymousUser
+
+
+def waiting_for(user: Someone) -> list[Gate]:
+    """The gates that this person may answer now and has not answered yet, the longest waiting first; three queries."""
+    if not user.is_authenticated or not user.is_active:
+        return []
+    roles: dict[int, set[str]] = {}
+    for lab_id, role in Membership.objects.filter(user_id=user.pk).values_list("lab_id", "role"):
+        roles.setdefault(lab_id, set()).add(role)
+    answered = set(
+        Ballot.objects.filter(voter_id=user.pk, replaced_at=None, gate__state="open").values_list("gate_id", flat=True)
+    )
+    waiting = Gate.objects.waiting().filter(lab__in=lab_ids(user, Ability.DECIDE)).select_related("lab", "delegated_to")
+    return [gate for gate in waiting if gate.pk not in answered and _may(gate, user, frozenset(roles[gate.lab_id]))]
+
+
+def what_waits(labs: object) -> GateQuerySet:
+    """Open gates of these labs (keys, or a subquery of them), the longest waiting first."""
+    return Gate.objects.waiting().filter(lab__in=labs).select_related("lab", "delegated_to", "requested_by")
+
+
+def _may(gate: Gate, user: Someone, roles: frozenset[str]) -> bool:
+    facts = Facts(
+        username=user.get_username(),
+        roles=roles,
+        is_requester=gate.requested_by_id == user.pk,
+        is_delegate=gate.delegated_to_id == user.pk,
+        escalated=gate.escalated_at is not None,
+    )
+    try:
+        return find_protocol(gate) is not None and check(Policy.read(gate.policy), facts) is None
+    except BadInput:  # a policy that was spoilt by hand: its own page says so
+        return False

@@ -1,0 +1,166 @@
+"""The evidence store: files under their SHA-256, written whole or not at all, nothing that a browser would run."""
+
+import hashlib
+import json
+import os
+import re
+import struct
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path, PurePosixPath
+
+from django.conf import settings
+
+from gates.errors import EvidenceLost
+from gates.models import Evidence, EvidenceKind
+from record.errors import AdapterError, BadInput
+
+MAX_PIECE_BYTES = 16 * 1024 * 1024
+MAX_GATE_BYTES = 256 * 1024 * 1024
+MAX_PIECES = 3000  # so that their names and hashes fit into one decision
+MAX_PICTURE_SIDE_PX = 20_000
+
+PNG, JPEG, JSON_TYPE = "image/png", "image/jpeg", "application/json"
+TSV, CSV, TEXT = "text/tab-separated-values", "text/csv", "text/plain"
+PICTURES, TABLES = frozenset({PNG, JPEG}), frozenset({TSV, CSV, TEXT, JSON_TYPE})
+ALLOWED: dict[str, frozenset[str]] = {
+    EvidenceKind.IMAGE: PICTURES,
+    EvidenceKind.STACK: PICTURES,
+    EvidenceKind.CURVE: PICTURES,
+    EvidenceKind.TABLE: TABLES,
+    EvidenceKind.LOG: frozenset({TEXT}),
+}
+_BY_SUFFIX = {".tsv": TSV, ".csv": CSV, ".txt": TEXT, ".log": TEXT, ".json": JSON_TYPE}
+
+# What WHATWG's MIME sniffing standard takes for HTML or XML at the head of a text, and anything that looks like a tag.
+_ACTIVE = re.compile(rb"\A[\s\xef\xbb\xbf]*<[!?/a-zA-Z]|<(?:script|svg|html|iframe|body)\b", re.IGNORECASE)
+_SNIFFED_BYTES = 2048
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A file that lies in the store."""
+
+    sha256: str
+    size_bytes: int
+    media_type: str
+
+
+def put(data: bytes, *, name: str, kind: str) -> Stored:
+    """Keep a piece of evidence that was a file called `name`; the same bytes twice are one file.
+
+    BadInput, in words, for what is too large, of no kind that is kept, or not fit for `kind` (an EvidenceKind).
+    AdapterError where the store's disk fails.
+    """
+    if len(data) > MAX_PIECE_BYTES:
+        raise BadInput(f"{name} has {len(data)} bytes; evidence may have {MAX_PIECE_BYTES} at most.")
+    media_type = sniff(data, name)
+    if media_type not in ALLOWED[kind]:
+        raise BadInput(f"{name} is {media_type}, which can't be shown as {EvidenceKind(kind).label}.")
+    digest = hashlib.sha256(data).hexdigest()
+    path = path_of(digest)
+    try:
+        if not _intact(path, len(data)):
+            _write(path, data)
+    except OSError as error:
+        raise AdapterError(f"The evidence store can't keep {name}: {error.strerror}.", transient=True) from error
+    return Stored(digest, len(data), media_type)
+
+
+def read_evidence(evidence: Evidence) -> bytes:
+    """The bytes that were shown; EvidenceLost, in words, where the file is gone or not what it was."""
+    try:
+        data = path_of(evidence.sha256).read_bytes()
+    except FileNotFoundError as error:
+        raise EvidenceLost(
+            f"{evidence.name} is missing from the evidence store; restore the store from a backup. The record still "
+            f"holds its SHA-256 ({evidence.sha256[:12]}…)."
+        ) from error
+    except OSError as error:
+        raise AdapterError(
+            f"{evidence.name} can't be read from the store: {error.strerror}.", transient=True
+        ) from error
+    if hashlib.sha256(data).hexdigest() != evidence.sha256:
+        raise EvidenceLost(
+            f"{evidence.name} was altered in the evidence store since it was shown, so it is not served; restore the "
+            f"store from a backup.",
+            code="evidence_altered",
+        )
+    return data
+
+
+def open_evidence(evidence: Evidence) -> BytesIO:
+    """The piece as a file that can be read, checked against its SHA-256; raises as `read_evidence` does."""
+    return BytesIO(read_evidence(evidence))
+
+
+def path_of(sha256: str) -> Path:
+    """Where the file of that digest lies."""
+    return Path(settings.EVIDENCE_ROOT) / sha256[:2] / sha256
+
+
+def sniff(data: bytes, name: str) -> str:
+    """The media type by what the bytes are; the file's ending only tells texts apart. BadInput for anything else."""
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return _checked_png(data, name)
+    if data.startswith(b"\xff\xd8\xff"):
+        return JPEG
+    if not data:
+        raise BadInput(f"{name} is empty.")
+    return _sniff_text(data, name)
+
+
+def _checked_png(data: bytes, name: str) -> str:
+    if len(data) < 33 or data[12:16] != b"IHDR" or b"IEND" not in data[-16:]:
+        raise BadInput(f"{name} is a PNG that was cut off.")
+    width, height = struct.unpack(">II", data[16:24])
+    if not 0 < max(width, height) <= MAX_PICTURE_SIDE_PX:
+        raise BadInput(f"{name} is {width} x {height} pixels; {MAX_PICTURE_SIDE_PX} a side is the most.")
+    return PNG
+
+
+def _sniff_text(data: bytes, name: str) -> str:
+    media_type = _BY_SUFFIX.get(PurePosixPath(name).suffix.lower())
+    if media_type is None:
+        raise BadInput(f"{name} is of no kind that is kept: PNG, JPEG, TSV, CSV, JSON or plain text.")
+    if _ACTIVE.search(data[:_SNIFFED_BYTES]):
+        raise BadInput(f"{name} looks like HTML, SVG or XML; such content is not kept as evidence.")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{name} is no UTF-8 text (byte {error.start}).") from error
+    if "\x00" in text:
+        raise BadInput(f"{name} is no text: it holds zero bytes.")
+    if media_type == JSON_TYPE:
+        _check_json(text, name)
+    return media_type
+
+
+def _check_json(text: str, name: str) -> None:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{name} is no JSON text: {error}.") from error
+
+
+def _intact(path: Path, size: int) -> bool:
+    """Whether the file is there whole: a restored store may hold a cut one, which is then written again."""
+    return path.exists() and path.stat().st_size == size and hashlib.sha256(path.read_bytes()).hexdigest() == path.name
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        with scratch.open("xb") as handle:
+            handle.write(data)
+            handle.flush()
+            os.fsync(handle.fileno())
+        scratch.rename(path)
+    finally:
+        scratch.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

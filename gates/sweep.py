@@ -1,0 +1,52 @@
+"""What is due at gates: called each second by `conduct`, each minute by the schedule. Each says how much was done."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from django.db.models import Exists, OuterRef
+
+from gates.models import Gate
+from gates.services.applying import apply_gate
+from gates.services.clocks import escalate_gate, note_beat, time_out_gate
+from gates.services.preparing import PURPOSE, prepare_gate
+from gates.states import GateState
+from jobs.models import Job
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 100
+
+
+def apply_decided() -> int:
+    """Write back what has been decided."""
+    return _each(Gate.objects.to_apply(), apply_gate)
+
+
+def close_overdue() -> int:
+    """Close gates whose time is up, after time in which nobody looked at the clocks has been given back."""
+    note_beat()
+    return _each(Gate.objects.overdue(), time_out_gate)
+
+
+def escalate_due() -> int:
+    """Ask others where a gate has waited too long."""
+    return _each(Gate.objects.to_escalate(), escalate_gate)
+
+
+def prepare_due() -> int:
+    """Begin preparing where no job does."""
+    unheard = Job.objects.filter(subject_uuid=OuterRef("uuid"), purpose=PURPOSE, final_handled=False)
+    idle = Gate.objects.filter(state=GateState.PREPARING).exclude(Exists(unheard)).order_by("id")
+    return _each(idle, prepare_gate)
+
+
+def _each(gates: Any, act: Callable[[int], bool]) -> int:
+    """Act on each of the first gates; one that fails is logged and stops no other."""
+    done = 0
+    for pk in list(gates.values_list("pk", flat=True)[:AT_ONCE]):
+        try:
+            done += act(pk)
+        except Exception:
+            log.exception("gate %s: %s failed", pk, act.__name__)
+    return done
