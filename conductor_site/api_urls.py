@@ -29,4 +29,5 @@ urlpatterns = [
     path("v1/token/", TokenView.as_view(), name="token"),
     path("v1/token/<slug:token_key>/", OneTokenView.as_view(), name="one-token"),
     path("v1/", include(router.urls)),
+    path("v1/", include(jobs.commands)),
 ]

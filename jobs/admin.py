@@ -8,10 +8,13 @@ from django import forms
 from django.contrib import admin
 
 from jobs.models import ConductLease, Job, Pulse, Target
-from record.backoffice import Editable, ReadOnly, short
+from jobs.services import request_cancel
+from jobs.shells import FORBIDDEN
+from record.access import Ability
+from record.backoffice import Editable, ReadOnly, ReasonedAction, short
+from record.services import Author
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-FORBIDDEN = re.compile(r"[\s\"'`;\\$&|<>*?()\[\]{}!#~\x00-\x1f\x7f]")
 
 
 class Lines(forms.CharField):
@@ -85,6 +88,13 @@ class TargetAdmin(Editable):
     search_fields = ["name", "host"]
 
 
+def _cancel(job: Job, author: Author, reason: str) -> str:
+    if job.is_final:
+        return f"has ended already ({job.get_state_display()})"
+    request_cancel(job=job, author=author, reason=reason)
+    return "cancelled" if job.is_final else "being cancelled"
+
+
 @admin.register(Job)
 class JobAdmin(ReadOnly):
     list_display = ["id", "name", "lab", "target", "state", "attempt", "planned_at", "ended_at", "exit_code", "why"]
@@ -92,6 +102,7 @@ class JobAdmin(ReadOnly):
     list_select_related = ["lab", "target"]
     search_fields = ["name", "token", "native_id", "subject_uuid", "root_uuid"]
     exclude = ["environment"]
+    actions = [ReasonedAction("cancel", Ability.OPERATE, _cancel)]
 
     @admin.display(description="reason")
     def why(self, job: Job) -> str:

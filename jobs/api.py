@@ -2,12 +2,24 @@
 
 from typing import Any
 
+from django.urls import path
 from django_filters import rest_framework as filters
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
 
+from jobs import logs
 from jobs.models import Job, Target
+from jobs.services import request_cancel
+from jobs.shells import shell_for, within_roots
+from jobs.states import JobState
 from record.models import Lab
-from record.rest import LabReadOnly
+from record.rest import Command, LabReadOnly, RefusalOutput, StrictSerializer
+from record.services import Author
+
+NOTHING_WRITTEN = frozenset({JobState.PLANNED, JobState.SUBMITTING, JobState.QUEUED})
 
 
 class TargetOutput(serializers.ModelSerializer[Target]):
@@ -73,6 +85,29 @@ class JobFilter(filters.FilterSet):
         return queryset.live() if value else queryset.exclude(pk__in=queryset.live().values("pk"))
 
 
+class LogQuery(StrictSerializer):
+    stream = serializers.ChoiceField(choices=["stdout", "stderr"], default="stdout")
+    lines = serializers.IntegerField(min_value=1, max_value=2000, default=40, help_text="how many of the last lines")
+    start = serializers.IntegerField(
+        min_value=0,
+        max_value=2**62,
+        default=None,
+        help_text="first byte; with it, `lines` does not count",
+    )
+    length = serializers.IntegerField(
+        min_value=1, max_value=logs.SLICE_LIMIT_BYTES, default=64 * 1024, help_text="bytes from `start`"
+    )
+
+
+class LogOutput(serializers.Serializer[Any]):
+    """The bytes from `start` up to `end`; ask again from `end` for what has been written since."""
+
+    text = serializers.CharField()
+    start = serializers.IntegerField()
+    end = serializers.IntegerField()
+    size = serializers.IntegerField(help_text="bytes of the whole file")
+
+
 class JobViewSet(LabReadOnly):
     """Executions of scripts, newest first."""
 
@@ -81,3 +116,45 @@ class JobViewSet(LabReadOnly):
     detail_class = JobDetail
     filterset_class = JobFilter
     ordering_fields = ["id", "planned_at", "ended_at"]
+
+    @extend_schema(
+        operation_id="jobs_log",
+        parameters=[LogQuery],
+        responses={200: LogOutput, 400: RefusalOutput, 404: RefusalOutput, 502: RefusalOutput},
+        filters=False,
+    )
+    @action(detail=True, pagination_class=None, filter_backends=())
+    def log(self, request: Request, pk: int) -> Response:
+        """A piece of what the job wrote: its last lines, or a range of bytes. Made safe to show."""
+        job = self.get_object()
+        query = LogQuery(data=request.query_params.dict())
+        query.is_valid(raise_exception=True)
+        return Response(LogOutput(read_log(job, **query.validated_data)).data, headers={"Cache-Control": "no-store"})
+
+
+def read_log(job: Job, *, stream: str, lines: int, start: int | None, length: int) -> logs.LogSlice:
+    """The last `lines` lines, or `length` bytes from `start`; empty before the job has run.
+
+    The path is checked against the target's roots anew, since the job may have put a link in its log's place.
+    """
+    path = job.stdout_path if stream == "stdout" else job.stderr_path
+    if not path or job.state in NOTHING_WRITTEN:
+        return logs.LogSlice("", 0, 0, 0)
+    shell, path = shell_for(job.target), within_roots(job.target, path)
+    if start is None:
+        return logs.tail(shell, path, lines=lines)
+    return logs.slice(shell, path, start=start, length=length)
+
+
+class CancelJob(Command):
+    """Ask for the job's end; one that has ended stays as it is."""
+
+    queryset = JobViewSet.queryset
+    output_class = JobOutput
+    operation = "jobs_cancel"
+
+    def carry_out(self, found: Job, author: Author, **given: Any) -> None:
+        request_cancel(job=found, author=author, **given)
+
+
+commands = [path("jobs/<int:pk>/cancel/", CancelJob.as_view(), name="job-cancel")]

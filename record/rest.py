@@ -1,6 +1,7 @@
 """What the API of every app is made of: read-only lists within a lab, and commands, one view a verb."""
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, ClassVar, cast
 
 from django.contrib.auth.models import User
@@ -11,6 +12,7 @@ from drf_spectacular.openapi import AutoSchema
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 from rest_framework.filters import OrderingFilter
+from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
@@ -52,12 +54,26 @@ class ReasonInput(StrictSerializer):
     reason = serializers.CharField(max_length=4000, required=False, allow_blank=True, default="")
 
 
+class NoInput(StrictSerializer):
+    """A command that needs nothing more."""
+
+
 class RefusalOutput(serializers.Serializer[Any]):
     """What every refusal looks like."""
 
     code = serializers.CharField(help_text="a stable word for programs")
     message = serializers.CharField(help_text="what happened to what, and what to do, for people")
     extra = serializers.DictField(help_text="details; for bad input, `fields` names what is wrong where")
+
+
+class AnyAccept(BaseContentNegotiation):
+    """For files: what they are does not depend on what the client would like; refusals come as JSON."""
+
+    def select_parser(self, request: Request, parsers: Any) -> Any:
+        return parsers[0]
+
+    def select_renderer(self, request: Request, renderers: Any, format_suffix: str | None = None) -> Any:
+        return renderers[0], renderers[0].media_type
 
 
 class LabReadOnly(ReadOnlyModelViewSet[Any]):
@@ -107,12 +123,16 @@ class CommandSchema(AutoSchema):
 
 
 class Command(APIView):
-    """One verb on one thing: find it, ask the policy, read the input, call one service, show what came of it."""
+    """One verb on one thing: find it, ask the policy, read the input, call one service, show what came of it.
+
+    `ability` is asked for here in the thing's lab; None where the service itself asks the policy. `carry_out` may
+    return the row to show; otherwise the thing itself is shown, as it is then.
+    """
 
     schema = CommandSchema()
     queryset: ClassVar[QuerySet[Any]]
-    lab_path: ClassVar[str] = "lab_id"
-    ability: ClassVar[str] = Ability.OPERATE
+    lab_path: ClassVar[str] = "lab"
+    ability: ClassVar[str | None] = Ability.OPERATE
     input_class: ClassVar[type[StrictSerializer]] = ReasonInput
     output_class: ClassVar[type[BaseSerializer[Any]]]
     operation: ClassVar[str]
@@ -120,29 +140,24 @@ class Command(APIView):
 
     def post(self, request: Request, pk: int) -> Response:
         found = self.find(request, pk)
-        self.authorise(request, found)
-        given = self.given(request)
-        self.carry_out(found, author_of(request), **given)
-        return self.show(self.queryset.get(pk=found.pk))
+        made = self.carry_out(found, author_of(request), **self.given(request, found))
+        return self.show(self.queryset.get(pk=(made or found).pk))
 
     def find(self, request: Request, pk: int) -> Any:
-        """The row, if it belongs to a lab of whoever asks; else 404."""
-        return get_object_or_404(visible(self.queryset, request.user, lab=self.lab_path), pk=pk)
+        """The row, if it belongs to a lab of whoever asks (else 404) and they may do this to it (else NotAllowed)."""
+        found = get_object_or_404(visible(self.queryset, request.user, lab=self.lab_path), pk=pk)
+        if self.ability is not None:
+            lab = reduce(getattr, self.lab_path.split("__"), found)
+            require(request.user, self.ability, lab.pk)
+        return found
 
-    def authorise(self, request: Request, found: Model) -> None:
-        """Raise NotAllowed unless the person has the command's ability in the thing's lab."""
-        lab_id: Any = found
-        for name in self.lab_path.split("__"):
-            lab_id = getattr(lab_id, name)
-        require(request.user, self.ability, lab_id)
-
-    def given(self, request: Request) -> dict[str, Any]:
+    def given(self, request: Request, found: Any) -> dict[str, Any]:
         """The checked input, as keyword arguments."""
-        serializer = self.input_class(data=request.data, context={"request": request})
+        serializer = self.input_class(data=request.data, context={"request": request, "found": found})
         serializer.is_valid(raise_exception=True)
         return dict(serializer.validated_data)
 
-    def carry_out(self, found: Any, author: Author, **given: Any) -> Any:
+    def carry_out(self, found: Any, author: Author, **given: Any) -> Model | None:
         """Call the service."""
         raise NotImplementedError
 

@@ -37,6 +37,8 @@ GET    api:target-list         -          401 200 200 200 200 200
 GET    api:target-detail       target     401 404 200 200 200 200
 GET    api:job-list            -          401 200 200 200 200 200
 GET    api:job-detail          job        401 404 200 200 200 200
+GET    api:job-log             job        401 404 200 200 200 200
+POST   api:job-cancel          job        401 404 403 200 403 200
 GET    api:gate-list           -          401 200 200 200 200 200
 GET    api:gate-detail         gate       401 404 200 200 200 200
 GET    api:evidence-list       -          401 200 200 200 200 200
