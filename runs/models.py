@@ -56,6 +56,7 @@ class Run(Identified):
     target = models.ForeignKey(Target, on_delete=models.PROTECT, related_name="runs")
     work_dir = models.CharField(max_length=500, help_text="absolute folder on the target")
     state = models.CharField(max_length=10, choices=RunState, default=RunState.RUNNING)
+    preset = models.CharField(max_length=32, blank=True, help_text="the preset that its values began with")
     conf = models.JSONField(default=dict, help_text="values of pipeline.conf that this run has of its own")
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="runs")
     created_at = models.DateTimeField(default=timezone.now)
@@ -131,14 +132,25 @@ class Phase(Identified):
     needs = models.ManyToManyField("self", symmetrical=False, related_name="needed_by", blank=True)
     state = models.CharField(max_length=10, choices=PhaseState, default=PhaseState.PENDING)
     attempt = models.PositiveIntegerField(default=0)
-    passed_before = models.BooleanField(default=False, help_text="the gate before it has been passed")
+    gates_passed = models.JSONField(
+        default=list, help_text="keys of its gates that were passed since it was last reset"
+    )
+    gate_asked = models.CharField(max_length=60, blank=True, help_text="key of the gate that it waits at")
+    afresh = models.BooleanField(default=False, help_text="outputs are set aside before its next start")
+    again = models.BooleanField(default=False, help_text="done, and to be run again once what it needs is done anew")
 
     completion = models.CharField(max_length=7, choices=Completion, default=Completion.PENDING)
     items_done = models.PositiveIntegerField(default=0)
     items_total = models.PositiveIntegerField(default=0)
+    items_at_start = models.PositiveIntegerField(default=0, help_text="items that were done when the attempt began")
+    looked_at = models.DateTimeField(null=True, help_text="when its progress was last read from disk")
+    outputs = models.JSONField(default=dict, help_text="what was found: series name (or empty) -> paths, see verify.py")
+    files = models.JSONField(
+        default=dict, help_text="what its gates look at: gate key -> name -> series (or empty) -> path"
+    )
 
     started_at = models.DateTimeField(null=True)
-    ended_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True, help_text="when its work ended; a gate after it may still wait")
     reason = models.CharField(max_length=2000, blank=True, help_text="why it failed or was skipped, in words")
     stale_since = models.DateTimeField(null=True)
     stale_by = models.ForeignKey(Decision, null=True, on_delete=models.PROTECT, related_name="made_stale")

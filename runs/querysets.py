@@ -4,7 +4,7 @@ from typing import Any
 
 from django.db import models
 
-from runs.states import PASSED, RunState
+from runs.states import PASSED, PhaseState, RunState
 
 
 class RunQuerySet(models.QuerySet[Any]):
@@ -21,3 +21,13 @@ class PhaseQuerySet(models.QuerySet[Any]):
     def unpassed(self) -> "PhaseQuerySet":
         """Neither done nor skipped."""
         return self.exclude(state__in=PASSED)
+
+    def startable(self) -> "PhaseQuerySet":
+        """Ready, in runs that are running and not archived; the longest-standing run first."""
+        return self.filter(state=PhaseState.READY, run__state=RunState.RUNNING, run__archived_at=None).order_by(
+            "run_id", "position", "id"
+        )
+
+    def in_work(self) -> "PhaseQuerySet":
+        """Running, in runs that are not archived."""
+        return self.filter(state=PhaseState.RUNNING, run__archived_at=None)

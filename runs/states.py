@@ -44,14 +44,15 @@ PHASE = Machine(
         rule("make_ready", "pending", "ready"),
         rule("reach_checkpoint", "pending verifying", "checkpoint"),
         rule("pass_checkpoint", "checkpoint", "ready"),
+        rule("ask_next", "checkpoint", "checkpoint"),
         rule("start", "ready", "running"),
         rule("verify", "running", "verifying"),
         rule("finish", "verifying checkpoint", "done"),
-        rule("fail", "ready running verifying checkpoint", "failed"),
+        rule("fail", "ready running verifying checkpoint done", "failed"),
         rule("retry", "failed", "ready"),
         rule("skip", "pending ready failed checkpoint", "skipped"),
         rule("reset", "ready running verifying checkpoint done failed skipped", "pending"),
-        rule("stop", "ready running verifying", "failed"),
+        rule("stop", "running verifying checkpoint", "failed"),
     ],
 )
 

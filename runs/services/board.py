@@ -1,0 +1,87 @@
+"""A run's phases and what they need, read at once: the engine and the controls think on it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from django.db import connection
+
+from record.errors import BadInput, InvalidTransition
+from runs.models import Phase, Run
+from runs.pipeline.spec import PhaseSpec, PipelineSpec, spec_of
+from runs.states import PASSED, PhaseState
+
+
+def lock_run(run_id: int) -> Run:
+    """The run, locked until the transaction ends: whoever changes a run or its phases begins with this."""
+    if not connection.in_atomic_block:
+        raise RuntimeError("lock_run belongs in a transaction")
+    runs = Run.objects.select_related("snapshot", "target", "created_by")
+    if connection.features.has_select_for_update:
+        runs = runs.select_for_update(of=("self",))
+    run = runs.filter(pk=run_id).first()
+    if run is None:
+        raise BadInput(f"There is no run with the key {run_id}.")
+    return run
+
+
+def refuse_archived(run: Run) -> None:
+    """InvalidTransition where the run is archived."""
+    if run.archived_at:
+        raise InvalidTransition(f"Run {run.name} is archived: it can be looked at, and nothing more.")
+
+
+@dataclass
+class Board:
+    """A run, its spec, its phases in order, and for each phase's key the phases it needs."""
+
+    run: Run
+    spec: PipelineSpec
+    phases: list[Phase] = field(default_factory=list)
+    needs: dict[int, list[Phase]] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, run: Run) -> "Board":
+        """Two queries, however many phases there are."""
+        phases = list(Phase.objects.filter(run=run).select_related("species").order_by("position", "id"))
+        by_pk = {phase.pk: phase for phase in phases}
+        for phase in phases:
+            phase.run = run
+        needs: dict[int, list[Phase]] = {phase.pk: [] for phase in phases}
+        through = Phase.needs.through.objects.filter(from_phase__run=run)
+        for pk, needed in through.values_list("from_phase_id", "to_phase_id"):
+            needs[pk].append(by_pk[needed])
+        return cls(run, spec_of(run.snapshot), phases, needs)
+
+    def phase(self, pk: int) -> Phase:
+        """The phase with that key, as it stands on this board."""
+        return next(phase for phase in self.phases if phase.pk == pk)
+
+    def spec_for(self, phase: Phase) -> PhaseSpec:
+        return self.spec.by_key[phase.key]
+
+    def is_free(self, phase: Phase) -> bool:
+        """Whether everything that the phase needs has been passed and is not to be run again."""
+        return all(is_passed(needed) for needed in self.needs[phase.pk])
+
+    def is_finished(self) -> bool:
+        return all(is_passed(phase) for phase in self.phases)
+
+    def dependents(self, phase: Phase) -> Iterator[Phase]:
+        """The phases that need this one, directly or through others, in order."""
+        found = {phase.pk}
+        while True:
+            more = {pk for pk, needed in self.needs.items() if pk not in found and found & {n.pk for n in needed}}
+            if not more:
+                break
+            found |= more
+        return (each for each in self.phases if each.pk in found and each.pk != phase.pk)
+
+
+def is_passed(phase: Phase) -> bool:
+    """Done or skipped, and not to be run again."""
+    return phase.state in PASSED and not phase.again
+
+
+def has_begun(phase: Phase) -> bool:
+    """Whether anything has been done for it since it was last reset."""
+    return phase.state not in (PhaseState.PENDING,) or phase.again

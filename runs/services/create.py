@@ -1,0 +1,174 @@
+"""Begins a run: everything that can be refused is refused before anything is written."""
+
+from collections.abc import Mapping
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from jobs.shells import Shell, shell_for, within_roots
+
+from jobs.models import Target
+from record.access import Ability, require
+from record.errors import BadInput
+from record.services import Author, record_event
+from runs.models import Phase, Pipeline, Run, Species
+from runs.pipeline.snapshot import snapshot_pipeline
+from runs.pipeline.spec import PipelineSpec, PresetSpec, spec_of
+from runs.services.board import lock_run
+from runs.services.conf_values import check_conf, check_species_conf
+from runs.services.engine import advance
+from runs.services.launch import lay_out
+from runs.services.naming import clean_labels, clean_run_name
+from runs.services.values import species_defaults
+
+CHECK_TIMEOUT_S = 20
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+def create_run(
+    *,
+    lab_id: int,
+    author: Author,
+    pipeline: Pipeline,
+    target: Target,
+    name: str,
+    work_dir: str,
+    conf: Mapping[str, object],
+    species: list[str],
+    preset: str = "",
+) -> Run:
+    """Begin a run of `pipeline` in `work_dir` on `target`, and let it go as far as its first gate or phase.
+
+    `conf` holds values of pipeline.conf, which go over those of the preset; `species` the labels, each a lane of its own.
+    Raises BadInput (or PipelineFaults) in words, and nothing is written, where anything can't be used.
+    """
+    user = _operator(author, lab_id)
+    name = clean_run_name(name)
+    labels = clean_labels(species)
+    _check_belonging(lab_id, pipeline, target, name)
+    folder = within_roots(target, work_dir.strip())
+    _check_unused(target, folder)
+    snapshot = snapshot_pipeline(pipeline)
+    spec = spec_of(snapshot)
+    chosen = _find_preset(spec, preset)
+    values = check_conf(spec, {**chosen.conf, **conf})
+    species_values = _species_values(spec, labels, chosen)
+    shell = shell_for(target)
+    _check_folder(shell, target, folder)
+    run = Run(
+        lab_id=lab_id,
+        name=name,
+        snapshot=snapshot,
+        target=target,
+        work_dir=folder,
+        preset=preset,
+        conf=_own(values, spec.defaults),
+        created_by=user,
+    )
+    lay_out(run)
+    with transaction.atomic():
+        _insert(run, spec, species_values, author)
+        advance(lock_run(run.pk))
+    run.refresh_from_db()
+    return run
+
+
+def _operator(author: Author, lab_id: int) -> User:
+    if author.user is None:
+        raise BadInput("A run is begun by somebody: give the person who wants it.")
+    require(author.user, Ability.OPERATE, lab_id)
+    return author.user
+
+
+def _check_belonging(lab_id: int, pipeline: Pipeline, target: Target, name: str) -> None:
+    if pipeline.lab_id != lab_id or pipeline.archived_at:
+        raise BadInput(f"This lab has no pipeline {pipeline.name} to run (any more).")
+    if target.lab_id != lab_id or target.archived_at:
+        raise BadInput(f"This lab has no target {target.name} to run on (any more).")
+    if Run.objects.filter(lab_id=lab_id, name=name).exists():
+        raise BadInput(f"There is a run called {name} already; give this one another name.")
+
+
+def _check_unused(target: Target, folder: str) -> None:
+    other = Run.objects.current().filter(target=target, work_dir=folder).first()
+    if other is not None:
+        raise BadInput(f"The folder {folder} belongs to run {other.name}. Choose another, or archive that run first.")
+
+
+def _find_preset(spec: PipelineSpec, key: str) -> PresetSpec:
+    found = spec.preset(key) if key else PresetSpec("", "")
+    if found is None:
+        raise BadInput(
+            f"This pipeline has no preset {key!r}; it has: {', '.join(p.key for p in spec.presets) or 'none'}."
+        )
+    return found
+
+
+def _species_values(spec: PipelineSpec, labels: list[str], preset: PresetSpec) -> dict[str, dict[str, str]]:
+    if not labels and any(phase.per_species for phase in spec.phases):
+        raise BadInput("Choose at least one species: the pipeline has phases that are run for each.")
+    result = {}
+    for label in labels:
+        defaults = species_defaults(spec, label)
+        result[label] = _own(check_species_conf(spec, label, preset.species.get(label, {})), defaults)
+    return result
+
+
+def _own(values: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
+    """The values that differ from the pipeline's."""
+    return {key: value for key, value in values.items() if defaults.get(key) != value}
+
+
+def _check_folder(shell: Shell, target: Target, folder: str) -> None:
+    """BadInput unless the folder is there and can be written, or can be made."""
+    script = (
+        'p="$1"; while [ ! -e "$p" ]; do p=$(dirname "$p"); done; echo "$p"; [ -d "$p" ] && [ -w "$p" ] && [ -x "$p" ]'
+    )
+    done = shell.run(
+        ["bash", "-c", script, "check", folder], env={"PATH": SYSTEM_PATH}, cwd="/", timeout_s=CHECK_TIMEOUT_S
+    )
+    if done.returncode:
+        there = done.stdout.strip()
+        what = "isn't there and can't be made" if there != folder else "can't be written, or isn't a folder"
+        raise BadInput(f"The folder {folder} {what} on target {target.name} (see {there}).")
+
+
+def _insert(run: Run, spec: PipelineSpec, species_values: dict[str, dict[str, str]], author: Author) -> None:
+    """The run with its species and phases; in the caller's transaction."""
+    try:
+        with transaction.atomic():
+            run.save()
+    except IntegrityError:
+        raise BadInput(
+            f"A run called {run.name}, or one in {run.work_dir}, was begun at this moment; choose anew."
+        ) from None
+    lanes: list[Species] = []
+    for position, (label, values) in enumerate(species_values.items()):
+        lanes.append(Species.objects.create(run=run, label=label, conf=values, position=position))
+    _insert_phases(run, spec, lanes)
+    record_event(
+        lab_id=run.lab_id,
+        kind="run.create",
+        subject=run.subject(),
+        message=f"{run.name}: begun by {author.name} in {run.work_dir} on {run.target.name}",
+        data={"snapshot": run.snapshot.digest, "species": [lane.label for lane in lanes], "preset": run.preset},
+    )
+
+
+def _insert_phases(run: Run, spec: PipelineSpec, lanes: list[Species]) -> None:
+    rows = [
+        Phase(run=run, species=lane, key=phase.key, title=phase.title[:300], position=position, optional=phase.optional)
+        for position, phase in enumerate(spec.phases)
+        for lane in (lanes if phase.per_species else [None])
+    ]
+    Phase.objects.bulk_create(rows)
+    by_key: dict[str, list[Phase]] = {}
+    for row in rows:
+        by_key.setdefault(row.key, []).append(row)
+    through = Phase.needs.through
+    through.objects.bulk_create(
+        through(from_phase=row, to_phase=needed)
+        for row in rows
+        for key in spec.by_key[row.key].needs
+        for needed in by_key[key]
+        if row.species is None or needed.species is None or needed.species == row.species
+    )

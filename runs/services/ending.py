@@ -1,0 +1,131 @@
+"""What follows the end of a phase's job."""
+
+import logging
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from jobs.models import Job
+from jobs.states import JobState
+from record.errors import AdapterError, BadInput
+from runs.models import Phase
+from runs.pipeline.spec import spec_of
+from runs.services.board import Board, lock_run
+from runs.services.discovery import add_series
+from runs.services.engine import advance
+from runs.services.looking import Gathered, completion, look_at
+from runs.services.moves import fail_phase, move
+from runs.services.steps import plan_step
+from runs.services.verify import Finding, describe_problems
+from runs.states import PhaseState, RunState
+
+log = logging.getLogger(__name__)
+
+
+class StepEnded:
+    """What follows the end of a phase's job (registered in jobs.final as `runs.step_ended`)."""
+
+    def gather(self, job: Job) -> Gathered:
+        """After the last step: the tilt series there are, and the phase's outputs. Reads only.
+
+        Raises AdapterError where the folder can't be read at the moment: the end is then handled later.
+        """
+        phase = _phase_of(job)
+        if phase is None or not is_current(phase, job) or job.state != JobState.SUCCEEDED:
+            return Gathered()
+        spec = spec_of(phase.run.snapshot)
+        if job.step + 1 < len(spec.by_key[phase.key].scripts):
+            return Gathered()
+        try:
+            return look_at(phase, spec)
+        except BadInput as error:
+            return Gathered(error=error.message)
+        except AdapterError as error:
+            if error.transient:
+                raise
+            return Gathered(error=error.message)
+
+    def apply(self, job: Job, gathered: Gathered) -> None:
+        """Go on to the next step, or conclude the phase; an end that nobody waits for any more changes nothing."""
+        phase = _phase_of(job)
+        if phase is None:
+            return
+        run = lock_run(phase.run_id)
+        board = Board.load(run)
+        phase = board.phase(phase.pk)
+        if not is_current(phase, job):
+            log.info("the end of job %s is not waited for any more: %s", job.token, phase.facts())
+            return
+        if run.state == RunState.CANCELLED:
+            move(phase, "stop", reason="Stopped: the run was cancelled.", ended_at=timezone.now())
+        elif job.state != JobState.SUCCEEDED:
+            fail_phase(phase, _why_failed(job))
+        elif job.step + 1 < len(board.spec_for(phase).scripts):
+            if run.state == RunState.RUNNING:
+                _go_on(board, phase, job.step + 1)
+        else:
+            _conclude(phase, gathered)
+        advance(run, board)
+
+
+def _go_on(board: Board, phase: Phase, step: int) -> None:
+    try:
+        plan_step(board, phase, step)
+    except BadInput as error:
+        fail_phase(phase, error.message)
+
+
+def is_current(phase: Phase, job: Job) -> bool:
+    """Whether the phase waits for this job: it runs, and the job is of its present attempt."""
+    return phase.state == PhaseState.RUNNING and phase.attempt == job.attempt
+
+
+def _conclude(phase: Phase, gathered: Gathered) -> None:
+    """Verify: the exit code said yes, now the outputs have to."""
+    move(phase, "verify")
+    if gathered.finding is None:
+        fail_phase(phase, gathered.error or "its outputs were not looked at")
+        return
+    if gathered.names:
+        add_series(phase.run, gathered.names)
+    changes = _recorded(gathered.finding)
+    if gathered.finding.problems:
+        what = describe_problems(gathered.finding.problems)
+        fail_phase(phase, f"The script ended with exit code 0, but {what}.", **changes)
+        return
+    Phase.objects.filter(pk=phase.pk).update(ended_at=timezone.now(), reason="", **changes)
+    for name, value in changes.items():
+        setattr(phase, name, value)
+
+
+def _recorded(finding: Finding) -> dict[str, Any]:
+    return {
+        "completion": completion(finding.done, finding.total),
+        "items_done": finding.done,
+        "items_total": finding.total,
+        "outputs": finding.outputs,
+        "files": finding.files,
+    }
+
+
+def _why_failed(job: Job) -> str:
+    what = job.reason or (f"exit code {job.exit_code}" if job.exit_code is not None else JobState(job.state).label)
+    return f"{job.script_name} {JobState(job.state).label}: {what}".strip()
+
+
+def _phase_of(job: Job) -> Phase | None:
+    phases = Phase.objects.select_related("run__snapshot", "run__target", "species")
+    return phases.filter(uuid=job.subject_uuid).first()
+
+
+@transaction.atomic
+def settle_stopped(run_id: int) -> None:
+    """Stop phases of a cancelled run that wait between two steps and so have no job whose end could stop them."""
+    run = lock_run(run_id)
+    for phase in Board.load(run).phases:
+        if phase.state == PhaseState.RUNNING and not Job.objects.live().filter(subject_uuid=phase.uuid).exists():
+            move(phase, "stop", reason="Stopped: the run was cancelled.", ended_at=timezone.now())
+
+
+STEP_ENDED = StepEnded()

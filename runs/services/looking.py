@@ -1,0 +1,50 @@
+"""What lies in a run's folder for a phase, seen with the run's values and tilt series. Reads only."""
+
+from dataclasses import dataclass, field
+
+from jobs.shells import shell_for
+
+from runs.models import Phase, TiltSeries
+from runs.pipeline.spec import PipelineSpec
+from runs.services.steps import excluded_names
+from runs.services.values import resolved_values
+from runs.services.verify import Finding, Look, find_series, verify_outputs
+from runs.states import Completion
+
+
+@dataclass
+class Gathered:
+    """What lay in the run's folder when a step had ended. `error`: it could not be looked at, in words."""
+
+    names: list[str] = field(default_factory=list)
+    finding: Finding | None = None
+    error: str = ""
+
+
+def look_at(phase: Phase, spec: PipelineSpec) -> Gathered:
+    """What lies in the run's folder for this phase."""
+    run = phase.run
+    shell = shell_for(run.target)
+    found = [] if phase.species_id else find_series(shell, run.work_dir, spec.tilt_series)
+    known = set(TiltSeries.objects.filter(run=run).values_list("name", flat=True))
+    active = sorted((known | set(found)) - set(excluded_names(run)))
+    look = look_for(phase, spec, active)
+    return Gathered(names=found, finding=verify_outputs(shell, look))
+
+
+def look_for(phase: Phase, spec: PipelineSpec, series: list[str]) -> Look:
+    """What to look for in the run's folder for this phase, with these tilt series."""
+    return Look(
+        work_dir=phase.run.work_dir,
+        phase=spec.by_key[phase.key],
+        values=resolved_values(spec, phase.run, phase.species),
+        series=series,
+        gates=spec.gates_at(phase.key, "after"),
+    )
+
+
+def completion(done: int, total: int) -> str:
+    """How much of a phase's outputs are there."""
+    if done == 0:
+        return Completion.PENDING if total else Completion.DONE
+    return Completion.DONE if done >= total else Completion.PARTIAL

@@ -1,0 +1,83 @@
+"""Leaves tilt series out of a run, and brings them back. An exclusion sticks, and holds for every later phase."""
+
+from django.db import transaction
+
+from record.access import Ability, require
+from record.errors import InvalidTransition
+from record.models import Decision
+from record.services import Author, Ruling, record_decision, record_event
+from runs.models import TiltSeries
+from runs.services.asking import mark_stale
+from runs.services.board import Board, lock_run, refuse_archived
+from runs.states import PhaseState, RunState
+
+
+def exclude_series(*, series: TiltSeries, author: Author, reason: str, decision: Decision | None = None) -> Decision:
+    """Leave a tilt series out from here on; the decision that did it (the one given, or a new one).
+
+    Done phases that gather all series into one result become stale. One that is excluded already stays as it is.
+    """
+    with transaction.atomic():
+        series, board = _lock(series, author, decision)
+        if series.excluded_by is not None:
+            return series.excluded_by
+        decision = decision or _decide(series, author, "exclude", reason)
+        series.excluded_by = decision
+        series.save(update_fields=["excluded_by"])
+        _say(series, "series.exclude", author, reason, decision)
+        gathered = [p for p in board.phases if p.state == PhaseState.DONE and board.spec_for(p).gathers]
+        mark_stale(gathered, decision, f"{series.name} has been excluded since")
+    return decision
+
+
+def include_series(
+    *, series: TiltSeries, author: Author, reason: str, decision: Decision | None = None
+) -> Decision | None:
+    """Bring an excluded tilt series back; the decision, or None where it was not excluded.
+
+    Done phases that ran without it become stale: run them again, keeping outputs, to have it caught up.
+    """
+    with transaction.atomic():
+        series, board = _lock(series, author, decision)
+        if series.excluded_by is None:
+            return None
+        since = series.excluded_by.at
+        decision = decision or _decide(series, author, "include", reason)
+        series.excluded_by = None
+        series.save(update_fields=["excluded_by"])
+        _say(series, "series.include", author, reason, decision)
+        without = [p for p in board.phases if p.state == PhaseState.DONE and p.started_at and p.started_at > since]
+        concerned = [p for p in without if board.spec_for(p).per_series or board.spec_for(p).gathers]
+        mark_stale(concerned, decision, f"{series.name} has been brought back since")
+    return decision
+
+
+def judge_series(*, series: TiltSeries, verdict: str, note: str) -> None:
+    """Keep what a person said of a tilt series: good, suspect or bad, and a note."""
+    TiltSeries.objects.filter(pk=series.pk).update(verdict=verdict[:10], note=note[:500])
+
+
+def _lock(series: TiltSeries, author: Author, decision: Decision | None) -> tuple[TiltSeries, Board]:
+    run = lock_run(series.run_id)
+    refuse_archived(run)
+    if run.state == RunState.CANCELLED:
+        raise InvalidTransition(f"Run {run.name} is cancelled: nothing more is done with its tilt series.")
+    if decision is None and author.user is not None:
+        require(author.user, Ability.DECIDE, run.lab_id)
+    return TiltSeries.objects.select_related("run", "excluded_by").get(pk=series.pk), Board.load(run)
+
+
+def _decide(series: TiltSeries, author: Author, verdict: str, reason: str) -> Decision:
+    ruling = Ruling(verdict, reason=reason.strip())
+    return record_decision(lab_id=series.run.lab_id, subject=series.subject(), author=author, ruling=ruling)
+
+
+def _say(series: TiltSeries, kind: str, author: Author, reason: str, decision: Decision) -> None:
+    what = "excluded" if kind == "series.exclude" else "brought back"
+    record_event(
+        lab_id=series.run.lab_id,
+        kind=kind,
+        subject=series.subject(),
+        message=f"{series.name}: {what} by {author.name}" + (f": {reason.strip()}" if reason.strip() else ""),
+        decision=decision,
+    )
