@@ -1,6 +1,6 @@
 from django.apps import AppConfig
 
-CHECKPOINTS = ("setup", "alignment_qc", "picks_qc", "refine")
+CHECKPOINTS: tuple[str, ...] = ()
 
 
 class RunsConfig(AppConfig):

@@ -1,10 +1,10 @@
 """What a phase does with its gates: goes on after them, goes back, or stops."""
 
 from django.urls import NoReverseMatch, reverse
-from gates.protocols import APPROVE, REJECT, SEND_BACK
-from gates.subjects import Renewal
 
 from gates.models import Gate
+from gates.protocols import APPROVE, REJECT, SEND_BACK
+from gates.subjects import Renewal
 from record.models import Decision
 from record.services import Author
 from runs.models import Phase
@@ -23,8 +23,8 @@ class PhaseKeeper:
     def applied(self, gate: Gate, decision: Decision) -> None:
         """Go on after the gate, in the transaction that makes it `applied`.
 
-        A phase that doesn't wait at this gate any more (it was skipped, reset, or its run cancelled) stays as it is; one
-        that is done already and was asked again goes back or fails if that was the verdict.
+        A phase that doesn't wait at this gate any more (it was skipped, reset, or its run cancelled) stays as it is;
+        one that is done already and was asked again goes back or fails if that was the verdict.
         """
         phase = _find(gate)
         if phase is None:

@@ -6,8 +6,8 @@ from statistics import median
 
 from django.db.models import F, Q
 from django.utils import timezone
-from jobs.shells import shell_for
 
+from jobs.shells import shell_for
 from runs.models import Phase, TiltSeries
 from runs.pipeline.spec import spec_of
 from runs.services.looking import completion, look_for
@@ -92,4 +92,8 @@ def _earlier_rates_s(phase: Phase) -> list[float]:
         .order_by("-ended_at")
         .values_list("started_at", "ended_at", "items_done", "items_at_start")[:EARLIER_ATTEMPTS]
     )
-    return [(ended - started).total_seconds() / (done - before) for started, ended, done, before in earlier]
+    return [
+        (ended - started).total_seconds() / (done - before)
+        for started, ended, done, before in earlier
+        if started is not None and ended is not None
+    ]

@@ -7,7 +7,7 @@ from record.errors import BadInput
 
 @dataclass(frozen=True, order=True)
 class Fault:
-    """One thing that is wrong. `file` is relative to the pipeline's folder; `line` counts from 1, 0 is the whole file."""
+    """One thing that is wrong. `file` is relative to the pipeline's folder; `line` is from 1, 0 for the whole file."""
 
     file: str
     line: int

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from gates.protocols import find_protocol, keys
-
 from gates import policy
 from gates.models import Gate
+from gates.protocols import find_protocol, keys
 from runs.pipeline.outputs import is_checkable
 from runs.pipeline.spec import GateSpec
 from runs.pipeline.yamlfile import YamlFile
@@ -72,7 +71,7 @@ def _check_protocol(overlay: YamlFile, i: int, gate: GateSpec) -> None:
         return
     for message in protocol.faults(gate.options):
         overlay.fault(f"gate {gate.key!r}: {message}", "gates", i, "options")
-    for message in policy_faults(gate.policy, list(protocol.verdicts(row))):
+    for message in policy_faults(gate.policy, list(protocol.verdicts_at(row))):
         overlay.fault(f"gate {gate.key!r}: {message}", "gates", i, "policy")
 
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 from django.utils import timezone
-from gates.services import reopen_gate, request_gate, withdraw_gate
 
 from gates.models import Gate
+from gates.services import reopen_gate, request_gate, withdraw_gate
 from gates.states import UNDECIDED, GateState
 from record.errors import StaleState
 from record.models import Decision

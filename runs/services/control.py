@@ -1,10 +1,10 @@
-"""What people do to runs and phases. Each says what it did in the record; what judges is a decision, with its reason."""
+"""What people do to runs and phases. The record says who did it; what judges is a decision, with its reason."""
 
 from django.db import transaction
 from django.utils import timezone
-from jobs.services import hold_planned, release_held, request_cancel
 
 from jobs.models import Job
+from jobs.services import hold_planned, release_held, request_cancel
 from record.access import Ability, require
 from record.errors import BadInput, InvalidTransition
 from record.models import Decision

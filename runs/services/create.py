@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from jobs.shells import Shell, shell_for, within_roots
 
 from jobs.models import Target
+from jobs.shells import Shell, shell_for, within_roots
 from record.access import Ability, require
 from record.errors import BadInput
 from record.services import Author, record_event
@@ -38,8 +38,8 @@ def create_run(
 ) -> Run:
     """Begin a run of `pipeline` in `work_dir` on `target`, and let it go as far as its first gate or phase.
 
-    `conf` holds values of pipeline.conf, which go over those of the preset; `species` the labels, each a lane of its own.
-    Raises BadInput (or PipelineFaults) in words, and nothing is written, where anything can't be used.
+    `conf` holds values of pipeline.conf, which go over those of the preset; `species` the labels, a lane each. Raises
+    BadInput (or PipelineFaults) in words, and nothing is written, where anything can't be used.
     """
     user = _operator(author, lab_id)
     name = clean_run_name(name)

@@ -40,7 +40,7 @@ def advance(run: Run, board: Board | None = None) -> int:
 
 def _advance_phase(board: Board, index: int) -> int:
     phase = board.phases[index]
-    rule = _RULES.get(phase.state)
+    rule = _RULES.get(PhaseState(phase.state))
     return rule(board, index) if rule else 0
 
 

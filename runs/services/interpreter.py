@@ -6,5 +6,5 @@ from jobs.models import Target
 
 
 def interpreter_for(target: Target) -> str:
-    """On this machine the one that Conductor itself runs in: it has numpy. The target's environment lines may differ."""
+    """On this machine the one that Conductor runs in, which has numpy. The target's environment lines may differ."""
     return sys.executable

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from django.db import transaction
 from django.utils import timezone
-from jobs.shells import Shell, shell_for, within_roots
 
 from jobs.models import Job
+from jobs.shells import Shell, shell_for, within_roots
 from record.errors import AdapterError, BadInput
 from runs.conf import render_conf
 from runs.models import Phase, Run, Species, TiltSeries

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 
 from jobs.shells import shell_for
-
 from runs.models import Phase, TiltSeries
 from runs.pipeline.spec import PipelineSpec
 from runs.services.steps import excluded_names

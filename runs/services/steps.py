@@ -2,10 +2,9 @@
 
 from typing import Any
 
+from jobs.models import Job, TargetKind
 from jobs.parse import parse_time_s
 from jobs.services import Resources, plan_job, resources_for
-
-from jobs.models import Job, TargetKind
 from jobs.states import JobState
 from runs.models import Phase, Run, TiltSeries
 from runs.pipeline.snapshot import folder_of

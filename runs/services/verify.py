@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from jobs.shells import FileFact, Shell
-
 from record.errors import AdapterError, BadInput
 from runs.pipeline.outputs import SERIES, expand
 from runs.pipeline.spec import GateSpec, PhaseSpec
@@ -128,7 +127,7 @@ def _faults(shell: Shell, work_dir: str, pattern: str, facts: list[FileFact]) ->
 
 
 def mrc_faults(shell: Shell, fact: FileFact) -> list[str]:
-    """What is wrong with an MRC file by its header and its size (MRC2014: words 1 to 4 and 24, little or big endian)."""
+    """What is wrong with an MRC file by its header and size (MRC2014: words 1 to 4 and 24, little or big endian)."""
     try:
         header = shell.read(fact.path, limit=MRC_HEADER_BYTES)
     except AdapterError as error:

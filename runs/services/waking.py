@@ -1,6 +1,7 @@
 """Tells `conduct` that something can be started."""
 
 from django.db import transaction
+
 from jobs.wake import wake_conduct
 
 
