@@ -6,10 +6,12 @@ from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 
 from record.models import GENESIS, Door, Lab
 from record.services import Author, strike_statement
 from record.tests.factories import People, decide
+from record.tests.harness import lifted
 
 
 def exported(**options: object) -> list[dict]:
@@ -47,3 +49,12 @@ def test_one_lab_and_what_is_new(lab: Lab, people: People) -> None:
     assert exported(lab="other", since=1) == []
     with pytest.raises(CommandError, match="There is no lab elsewhere"):
         exported(lab="elsewhere")
+
+
+def test_a_record_that_does_not_hold_is_exported_too(lab: Lab, people: People) -> None:
+    decide(lab, people.reviewer)
+    with lifted(), connection.cursor() as cursor:
+        cursor.execute("UPDATE record_decision SET canonical = 'gone'")
+        cursor.execute("DELETE FROM record_statement")
+    (line,) = exported()
+    assert (line["canonical"], line["decision"], line["statement"]) == ("gone", None, None)
