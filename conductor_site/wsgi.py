@@ -6,3 +6,15 @@ from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "conductor_site.settings")
 application = get_wsgi_application()
+
+
+def _require_a_protected_record() -> None:
+    from django.db import connections
+
+    from record.triggers import require_triggers
+
+    require_triggers()
+    connections.close_all()  # a preloaded application is forked, and a connection must not be
+
+
+_require_a_protected_record()
