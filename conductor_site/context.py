@@ -5,8 +5,7 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
-from gates.models import Gate
-from record.access import Ability, lab_ids
+from gates.inbox import waiting_for
 
 
 def navigation(request: HttpRequest) -> dict[str, Any]:
@@ -30,4 +29,4 @@ SECTION_OF = {
 
 
 def _waiting_count(request: HttpRequest) -> int:
-    return Gate.objects.waiting().filter(lab__in=lab_ids(request.user, Ability.DECIDE)).count()
+    return len(waiting_for(request.user))

@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from django.db.models import OuterRef, Subquery
-
+from gates.inbox import waiting_for, what_waits
 from gates.models import Evidence, EvidenceKind, Gate
 from gates.states import GateState
 from jobs.models import Job
 from jobs.states import JobState
-from record.access import Ability, Actor, lab_ids, visible
+from record.access import Actor, lab_ids, visible
 from runs.models import Phase
 from runs.states import PhaseState, RunState
 
@@ -18,13 +17,13 @@ _PICTURES = [EvidenceKind.IMAGE, EvidenceKind.CURVE]
 
 def look_around(user: Actor) -> dict[str, Any]:
     """Everything the home page shows, in a constant number of queries."""
-    waiting = _with_picture(visible(Gate.objects.waiting().select_related("lab", "delegated_to"), user))
-    mine = waiting.filter(lab__in=lab_ids(user, Ability.DECIDE))
-    others = waiting.exclude(lab__in=lab_ids(user, Ability.DECIDE))
+    mine = waiting_for(user)
+    others = what_waits(lab_ids(user)).exclude(pk__in=[gate.pk for gate in mine])
     phases = visible(Phase.objects.select_related("run", "species").filter(run__archived_at=None), user, lab="run__lab")
     return {
-        "mine": list(mine[:SHOWN]),
-        "others": list(others[:SHOWN]),
+        "waiting_count": len(mine),
+        "mine": with_pictures(mine[:SHOWN]),
+        "others": with_pictures(list(others[:SHOWN])),
         "running": list(
             phases.filter(state__in=[PhaseState.RUNNING, PhaseState.VERIFYING]).order_by("started_at", "id")[:SHOWN]
         ),
@@ -40,7 +39,10 @@ def look_around(user: Actor) -> dict[str, Any]:
     }
 
 
-def _with_picture(gates: Any) -> Any:
-    """Each gate with `picture`, the UUID of the first picture among its evidence (None without one)."""
-    first = Evidence.objects.filter(gate=OuterRef("pk"), kind__in=_PICTURES).order_by("name").values("uuid")[:1]
-    return gates.annotate(picture=Subquery(first))
+def with_pictures(gates: list[Gate]) -> list[Gate]:
+    """The gates, each with `picture`: the UUID of the first picture among its evidence, None without one. One query."""
+    names = Evidence.objects.filter(gate__in=gates, kind__in=_PICTURES).order_by("gate_id", "-name")
+    first = dict(names.values_list("gate_id", "uuid"))
+    for gate in gates:
+        gate.picture = first.get(gate.pk)  # type: ignore[attr-defined]
+    return gates

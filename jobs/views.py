@@ -1,15 +1,20 @@
-"""Targets and what runs on them."""
+"""Targets, and the jobs that run on them with their logs."""
 
+from django.contrib import messages
 from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
-from django.views.decorators.http import require_safe
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST, require_safe
 
+from jobs.forms import PIECE_BYTES, LogRequest
 from jobs.models import Job, Target
+from jobs.reading import read_log
+from jobs.services import request_cancel
 from jobs.states import AWAY, JobState
-from record.access import visible
+from record.access import Ability, can, require, visible
+from record.forms import ReasonForm
 from record.models import Event
-from record.pages import live_page, page_of
+from record.pages import live_page, page_author, page_of
 
 _OCCUPANCY = {
     "away": Count("jobs", filter=Q(jobs__state__in=AWAY)),
@@ -33,3 +38,46 @@ def target(request: HttpRequest, pk: int) -> HttpResponse:
     )
     context = {"target": row, "jobs": jobs, "events": list(Event.objects.about(row)[:20])}
     return live_page(request, page="jobs/target.html", part="jobs/_target.html", context=context, every_s=10)
+
+
+@require_safe
+def job(request: HttpRequest, pk: int) -> HttpResponse:
+    """One job: what was run, where, how it went, and the ends of its logs."""
+    row = _job(request, pk)
+    context = {
+        "job": row,
+        "tails": [(stream, read_log(row, stream, lines=30)) for stream in ("out", "err")],
+        "events": list(Event.objects.about(row)[:30]),
+        "may_cancel": not row.is_final and can(request.user, Ability.OPERATE, row.lab_id),
+        "cancel_form": ReasonForm(),
+    }
+    return live_page(request, page="jobs/job.html", part="jobs/_job.html", context=context, final=row.is_final)
+
+
+@require_safe
+def log(request: HttpRequest, pk: int) -> HttpResponse:
+    """A piece of one of a job's logs by byte range; else its end, followed while the job runs."""
+    row = _job(request, pk)
+    form = LogRequest(request.GET)
+    asked = form.cleaned_data if form.is_valid() else {}
+    start, stream = asked.get("start"), asked.get("stream") or "out"
+    piece = read_log(row, stream, start=start, length=PIECE_BYTES)
+    following = start is None and not row.is_final
+    context = {"job": row, "stream": stream, "piece": piece, "following": following}
+    return live_page(request, page="jobs/log.html", part="jobs/_log.html", context=context, final=not following)
+
+
+@require_POST
+def cancel(request: HttpRequest, pk: int) -> HttpResponse:
+    """Ask for a job to be stopped."""
+    row = _job(request, pk)
+    require(request.user, Ability.OPERATE, row.lab_id)
+    form = ReasonForm(request.POST)
+    reason = form.cleaned_data["reason"] if form.is_valid() else ""
+    request_cancel(job=row, author=page_author(request), reason=reason)
+    messages.success(request, "Asked for. It counts as cancelled once no process of it is left.")
+    return redirect("jobs:job", row.pk)
+
+
+def _job(request: HttpRequest, pk: int) -> Job:
+    return get_object_or_404(visible(Job.objects.select_related("target", "lab"), request.user), pk=pk)

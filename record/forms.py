@@ -39,3 +39,11 @@ class DecisionFilter(forms.Form):
         if verdict := self.cleaned_data["verdict"]:
             decisions = decisions.filter(verdict=verdict.strip().lower().replace(" ", "_"))
         return decisions
+
+
+class ReasonForm(forms.Form):
+    """Why something is done; whether it is owed is for the service to say."""
+
+    reason = forms.CharField(
+        label="Reason", required=False, max_length=10_000, widget=forms.Textarea(attrs={"rows": 3, "maxlength": 10_000})
+    )

@@ -3,6 +3,7 @@
 import hashlib
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.core.paginator import Page, Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -11,7 +12,18 @@ from django.template.loader import render_to_string
 from django.utils.cache import patch_vary_headers
 from django.utils.safestring import mark_safe
 
+from record.errors import NotAllowed
+from record.models import Door
+from record.services import Author
+
 STOP_POLLING = 286  # htmx: swap, and ask no more
+
+
+def page_author(request: HttpRequest) -> Author:
+    """The person at the page, as the author of what they do there."""
+    if not isinstance(request.user, User):
+        raise NotAllowed("Sign in first: what is done is recorded with the name of who did it.")
+    return Author.person(request.user, Door.WEB)
 
 
 def page_of(request: HttpRequest, rows: QuerySet[Any], *, size: int = 25) -> Page[Any]:

@@ -80,8 +80,8 @@ def record_decision(*, lab_id: int, subject: Subject, author: Author, ruling: Ru
     """Append one decision to the lab's chain.
 
     Call it inside the transaction of what it decides, after every other lock: the chain's head is locked last.
-    Raises BadInput, in words, for what the record can't keep as it was given (see record.values) and for an override
-    without a reason; StaleState where the chain moved on although its head was locked.
+    Raises BadInput, in words, for what the record can't keep as it was given (see record.values) and for an override or
+    a correction without a reason; StaleState where the chain moved on although its head was locked.
     """
     if not transaction.get_connection().in_atomic_block:
         raise RuntimeError("record_decision belongs in the transaction of what it decides")
@@ -182,6 +182,8 @@ def _kept_ruling(ruling: Ruling, lab_id: int) -> Ruling:
         raise BadInput(f"A verdict is a word of up to {VERDICT_LENGTH} characters.")
     if ruling.override and not ruling.reason.strip():
         raise BadInput("An override needs a reason: say why the state of things is overruled.")
+    if ruling.supersedes and not ruling.reason.strip():
+        raise BadInput("A decision that replaces an earlier one needs a reason: say what was wrong with that.")
     if ruling.supersedes and ruling.supersedes.lab_id != lab_id:
         raise BadInput("A decision can only replace one of the same lab.")
     values = {name: kept_json(getattr(ruling, name), label) for name, label in JSON_FIELDS.items()}

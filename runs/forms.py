@@ -1,10 +1,18 @@
 """The forms of the run pages."""
 
+from typing import Any
+
 from django import forms
 from django.db.models import Q, QuerySet
+from django.utils.text import slugify
 
-from runs.models import Run
+from jobs.models import Target
+from record.errors import ConductorError
+from runs.models import Pipeline, Run
+from runs.pipeline.spec import FieldSpec, PipelineSpec
 from runs.states import RunState
+
+CONF = "conf_"
 
 
 class RunFilter(forms.Form):
@@ -24,3 +32,112 @@ class RunFilter(forms.Form):
         if words := asked.get("q"):
             runs = runs.filter(Q(name__icontains=words) | Q(work_dir__icontains=words))
         return runs
+
+
+class NewRunForm(forms.Form):
+    """What a run needs to be told. The fields that the pipeline describes come last; an empty one changes nothing."""
+
+    name = forms.CharField(
+        label="Name", max_length=300, help_text="What you will look for it by. At most 120 characters."
+    )
+    target = forms.ModelChoiceField(label="Target", queryset=Target.objects.none(), help_text="Where it runs.")
+    work_dir = forms.CharField(label="Work folder", max_length=1000, required=False)
+    preset = forms.ChoiceField(label="Preset", required=False, help_text="Values that go together.")
+    species = forms.MultipleChoiceField(
+        label="Species",
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text="Each becomes a lane of its own.",
+    )
+    more_species = forms.CharField(
+        label="Other species", max_length=500, required=False, help_text="Labels with spaces between: A-Z a-z 0-9 _."
+    )
+
+    def __init__(self, *args: Any, pipeline: Pipeline, spec: PipelineSpec, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.spec = spec
+        targets = Target.objects.filter(lab=pipeline.lab, archived_at=None)
+        self._offer_targets(list(targets), targets)
+        self._offer_presets()
+        self._offer_species()
+        for each in spec.fields:
+            if not each.species:
+                self.fields[f"{CONF}{each.key}"] = conf_field(each, spec.defaults.get(each.key, ""))
+
+    def conf_fields(self) -> list[forms.BoundField]:
+        """The fields of values that the run may have of its own."""
+        return [bound for bound in self if bound.name.startswith(CONF)]
+
+    def plain_fields(self) -> list[forms.BoundField]:
+        """All the others."""
+        return [bound for bound in self if not bound.name.startswith(CONF)]
+
+    def wishes(self) -> dict[str, Any]:
+        """The cleaned form as create_run's arguments; without a work folder one beside the others is named."""
+        data = self.cleaned_data
+        return {
+            "target": data["target"],
+            "name": data["name"],
+            "work_dir": data["work_dir"].strip() or suggested_folder(data["target"], data["name"]),
+            "preset": data.get("preset", ""),
+            "species": [*data.get("species", []), *data.get("more_species", "").split()],
+            "conf": {key.removeprefix(CONF): value for key, value in data.items() if key.startswith(CONF) and value},
+        }
+
+    def refuse(self, refusal: ConductorError) -> None:
+        """Put what the service has against it where the person looks for it."""
+        told = refusal.extra.get("fields", {})
+        for key, message in told.items():
+            self.add_error(f"{CONF}{key}" if f"{CONF}{key}" in self.fields else None, message)
+        if not told:
+            self.add_error(None, refusal.message)
+
+    def _offer_targets(self, rows: list[Target], queryset: QuerySet[Target]) -> None:
+        field = self.fields["target"]
+        field.queryset = queryset  # type: ignore[attr-defined]
+        if len(rows) == 1:
+            field.initial = rows[0]
+        roots = [root for row in rows for root in row.roots[:1]]
+        where = f"{roots[0].rstrip('/')}/NAME" if roots else "a folder in the target's first root"
+        self.fields["work_dir"].help_text = f"Absolute, on the target. Left empty: {where}."
+
+    def _offer_presets(self) -> None:
+        if not self.spec.presets:
+            del self.fields["preset"]
+            return
+        self.fields["preset"].choices = [(each.key, each.title or each.key) for each in self.spec.presets]  # type: ignore[attr-defined]
+
+    def _offer_species(self) -> None:
+        labels = list(self.spec.species)
+        if labels:
+            self.fields["species"].choices = [(label, label) for label in labels]  # type: ignore[attr-defined]
+            self.fields["species"].initial = labels
+        else:
+            del self.fields["species"]
+        if self.spec.species_template is None:
+            del self.fields["more_species"]
+
+
+def conf_field(spec: FieldSpec, default: str) -> forms.Field:
+    """A field for one value of pipeline.conf; empty, it stays as it is. The service checks unit and bounds."""
+    bounds = [
+        f"at least {spec.min:g}" if spec.min is not None else "",
+        f"at most {spec.max:g}" if spec.max is not None else "",
+    ]
+    helped = "; ".join(part for part in [spec.help.rstrip("."), *bounds, spec.key] if part)
+    common: dict[str, Any] = {"label": spec.label, "required": False, "help_text": helped}
+    if spec.kind == "choice":
+        choices = [("", f"as the preset has it ({default})" if default else "as the preset has it")]
+        field: forms.Field = forms.ChoiceField(choices=choices + [(each, each) for each in spec.choices], **common)
+    else:
+        attrs = {"placeholder": default} | ({"inputmode": "decimal"} if spec.kind == "number" else {})
+        field = forms.CharField(max_length=2000, widget=forms.TextInput(attrs=attrs), **common)
+    field.unit = spec.unit  # type: ignore[attr-defined]  # shown beside the field
+    return field
+
+
+def suggested_folder(target: Target, name: str) -> str:
+    """A folder for a run of that name in the target's first root; what can't stand in a path becomes a dash."""
+    root = target.roots[0] if target.roots else ""
+    slug = slugify(name)[:60] or "run"
+    return f"{root.rstrip('/')}/{slug}"

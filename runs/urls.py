@@ -5,4 +5,17 @@ from runs import views
 app_name = "runs"
 urlpatterns = [
     path("", views.runs, name="list"),
+    path("new/", views.new, name="new"),
+    path("<int:pk>/", views.detail, name="detail"),
+    path("<int:pk>/events/", views.events, name="events"),
+    path("<int:pk>/pause/", views.act_on_run, {"verb": "pause"}, name="pause"),
+    path("<int:pk>/resume/", views.act_on_run, {"verb": "resume"}, name="resume"),
+    path("<int:pk>/cancel/", views.act_on_run, {"verb": "cancel"}, name="cancel"),
+    path("<int:pk>/archive/", views.act_on_run, {"verb": "archive"}, name="archive"),
+    path("phases/<int:pk>/", views.phase, name="phase"),
+    path("phases/<int:pk>/retry/", views.act_on_phase, {"verb": "retry"}, name="retry"),
+    path("phases/<int:pk>/skip/", views.act_on_phase, {"verb": "skip"}, name="skip"),
+    path("phases/<int:pk>/again/", views.act_on_phase, {"verb": "again"}, name="again"),
+    path("series/<int:pk>/exclude/", views.act_on_series, {"verb": "exclude"}, name="exclude"),
+    path("series/<int:pk>/include/", views.act_on_series, {"verb": "include"}, name="include"),
 ]

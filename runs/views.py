@@ -1,14 +1,23 @@
-"""Runs as pages."""
+"""Runs as pages: the list, a new one, one run, one phase, and what can be done to them."""
 
-from django.db.models import Count, Q
+from django.contrib import messages
+from django.db.models import Count, Model, Q
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
-from django.views.decorators.http import require_safe
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_safe
 
-from record.access import Ability, lab_ids, visible
-from record.pages import page_of
-from runs.forms import RunFilter
-from runs.models import Run
+from record.access import Ability, lab_ids, require, visible
+from record.errors import ConductorError, NotAllowed
+from record.forms import ReasonForm
+from record.models import Event
+from record.pages import live_page, page_author, page_of
+from runs.actions import PHASE_ACTIONS, RUN_ACTIONS, SERIES_ACTIONS, Action
+from runs.forms import NewRunForm, RunFilter
+from runs.models import Phase, Pipeline, Run, TiltSeries
+from runs.page import phase_page, run_page
+from runs.pipeline.load import load_pipeline
+from runs.services.create import create_run
 from runs.states import PASSED, PhaseState
 
 _PROGRESS = {
@@ -23,14 +32,116 @@ _PROGRESS = {
 def runs(request: HttpRequest) -> HttpResponse:
     """The runs of the person's labs, newest first."""
     form = RunFilter(request.GET)
-    rows = (
-        Run.objects.select_related("lab", "target", "snapshot__pipeline", "created_by")
-        .annotate(**_PROGRESS)
-        .order_by("-id")
-    )
+    rows = Run.objects.select_related("lab", "target", "snapshot__pipeline", "created_by").annotate(**_PROGRESS)
     context = {
         "form": form,
-        "page_obj": page_of(request, form.narrow(visible(rows, request.user))),
+        "page_obj": page_of(request, form.narrow(visible(rows.order_by("-id"), request.user))),
         "may_start": lab_ids(request.user, Ability.OPERATE).exists(),
     }
     return render(request, "runs/list.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def new(request: HttpRequest) -> HttpResponse:
+    """Start a run: first which pipeline, then its form, made of what the pipeline says can be set."""
+    labs = lab_ids(request.user, Ability.OPERATE)
+    pipelines = Pipeline.objects.filter(archived_at=None, lab__in=labs).select_related("lab")
+    if not labs.exists():
+        raise NotAllowed("To start a run you need the role operator or administrator in a lab. Ask an administrator.")
+    asked = request.GET.get("pipeline", "")
+    chosen = (
+        pipelines.filter(pk=int(asked)).first() if asked.isascii() and asked.isdigit() and len(asked) < 19 else None
+    )
+    rows = list(pipelines)
+    if chosen is None and len(rows) == 1 and not asked:
+        chosen = rows[0]
+    if chosen is None:
+        return render(request, "runs/choose.html", {"pipelines": rows}, status=404 if asked else 200)
+    try:
+        spec = load_pipeline(chosen.folder)
+    except ConductorError as fault:
+        context = {"pipelines": rows, "chosen": chosen, "fault": fault}
+        return render(request, "runs/choose.html", context, status=fault.status)
+    form = NewRunForm(request.POST or None, pipeline=chosen, spec=spec)
+    if request.method == "POST" and form.is_valid():
+        try:
+            run = create_run(lab_id=chosen.lab_id, author=page_author(request), pipeline=chosen, **form.wishes())
+        except ConductorError as refusal:
+            form.refuse(refusal)
+        else:
+            messages.success(request, f"Run {run.name} has begun.")
+            return redirect("runs:detail", run.pk)
+    context = {"form": form, "pipeline": chosen, "spec": spec, "several": len(rows) > 1}
+    return render(request, "runs/new.html", context, status=400 if form.errors else 200)
+
+
+@require_safe
+def detail(request: HttpRequest, pk: int) -> HttpResponse:
+    """One run."""
+    context = run_page(_run(request, pk), request.user)
+    return live_page(request, page="runs/detail.html", part="runs/_run.html", context=context, final=context["final"])
+
+
+@require_safe
+def events(request: HttpRequest, pk: int) -> HttpResponse:
+    """Everything that happened in a run, newest first."""
+    run = _run(request, pk)
+    rows = Event.objects.filter(root_uuid=run.uuid).select_related("decision__statement").order_by("-id")
+    return render(request, "runs/events.html", {"run": run, "page_obj": page_of(request, rows, size=100)})
+
+
+@require_safe
+def phase(request: HttpRequest, pk: int) -> HttpResponse:
+    """One phase of a run."""
+    context = phase_page(_phase(request, pk), request.user)
+    return live_page(request, page="runs/phase.html", part="runs/_phase.html", context=context, final=context["final"])
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def act_on_run(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
+    """Pause, resume, cancel or archive a run: asked by a page that says what it does, done by its form."""
+    run = _run(request, pk)
+    return _act(request, RUN_ACTIONS[verb], "run", run, run, reverse("runs:detail", args=[run.pk]))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def act_on_phase(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
+    """Retry, skip or run again from a phase."""
+    row = _phase(request, pk)
+    return _act(request, PHASE_ACTIONS[verb], "phase", row, row.run, reverse("runs:phase", args=[row.pk]))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def act_on_series(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
+    """Exclude a tilt series, or bring it back."""
+    rows = visible(TiltSeries.objects.select_related("run", "excluded_by"), request.user, lab="run__lab")
+    row = get_object_or_404(rows, pk=pk)
+    return _act(request, SERIES_ACTIONS[verb], "series", row, row.run, reverse("runs:detail", args=[row.run_id]))
+
+
+def _act(request: HttpRequest, action: Action, kind: str, row: Model, run: Run, back: str) -> HttpResponse:
+    """GET asks, POST does; refused, the question comes back with the typed reason and what stands against it."""
+    require(request.user, action.ability, run.lab_id)
+    form = ReasonForm(request.POST if request.method == "POST" else None)
+    refusal: ConductorError | None = None
+    if request.method == "POST" and form.is_valid():
+        try:
+            action.do(**{kind: row}, author=page_author(request), reason=form.cleaned_data["reason"])
+        except ConductorError as error:
+            refusal = error
+        else:
+            messages.success(request, f"{action.label}: done.")
+            return redirect(back)
+    context = {"action": action, "row": row, "run": run, "form": form, "refusal": refusal, "back": back}
+    status = refusal.status if refusal else 400 if form.errors else 200
+    return render(request, "runs/act.html", context, status=status)
+
+
+def _run(request: HttpRequest, pk: int) -> Run:
+    rows = Run.objects.select_related("lab", "target", "snapshot__pipeline", "created_by")
+    return get_object_or_404(visible(rows, request.user), pk=pk)
+
+
+def _phase(request: HttpRequest, pk: int) -> Phase:
+    rows = Phase.objects.select_related("run__lab", "run__target", "run__snapshot", "species", "stale_by")
+    return get_object_or_404(visible(rows, request.user, lab="run__lab"), pk=pk)

@@ -14,12 +14,46 @@ GET    login                   -          200 302 302 302 302 302
 POST   logout                  -          302 302 302 302 302 302
 GET    healthz                 -          503 503 503 503 503 503
 GET    runs:list               -          302 200 200 200 200 200
+GET    runs:new                -          302 200 403 400 403 400
+POST   runs:new                -          302 200 403 400 403 400
+GET    runs:detail             run        302 404 200 200 200 200
+GET    runs:events             run        302 404 200 200 200 200
+GET    runs:phase              phase      302 404 200 200 200 200
+GET    runs:pause              run        302 404 403 200 403 200
+POST   runs:pause              run        302 404 403 302 403 302
+GET    runs:resume             run        302 404 403 200 403 200
+POST   runs:resume             run        302 404 403 409 403 409
+GET    runs:cancel             run        302 404 403 200 403 200
+POST   runs:cancel             run        302 404 403 302 403 302
+GET    runs:archive            run        302 404 403 200 403 200
+POST   runs:archive            run        302 404 403 409 403 409
+GET    runs:retry              phase      302 404 403 200 403 200
+POST   runs:retry              phase      302 404 403 409 403 409
+GET    runs:skip               phase      302 404 403 200 403 200
+POST   runs:skip               phase      302 404 403 302 403 302
+GET    runs:again              phase      302 404 403 200 403 200
+POST   runs:again              phase      302 404 403 409 403 409
+GET    runs:exclude            series     302 404 403 403 200 200
+POST   runs:exclude            series     302 404 403 403 302 302
+GET    runs:include            series     302 404 403 403 200 200
+POST   runs:include            series     302 404 403 403 302 302
 GET    gates:detail            gate       302 404 200 200 200 200
-GET    gates:evidence          gate,evidence 302 404 404 404 404 404
+GET    gates:evidence          gate,evidence 302 404 410 410 410 410
+GET    gates:pulse             gate       302 404 204 204 204 204
+POST   gates:decide            gate       302 404 409 409 409 409
+POST   gates:consequence       gate       302 404 200 200 200 200
+POST   gates:delegate          gate       302 404 400 400 400 400
+POST   gates:reopen            gate       302 404 403 403 409 409
+POST   gates:withdraw          gate       302 404 403 302 302 302
+POST   gates:prepare-again     gate       302 404 403 409 409 409
+POST   gates:apply-again       gate       302 404 403 409 409 409
 GET    record:decisions        -          302 200 200 200 200 200
 GET    record:decision         decision   302 404 200 200 200 200
 GET    jobs:targets            -          302 200 200 200 200 200
 GET    jobs:target             target     302 404 200 200 200 200
+GET    jobs:job                job        302 404 200 200 200 200
+GET    jobs:log                job        302 404 200 200 200 200
+POST   jobs:cancel             job        302 404 403 302 403 302
 
 GET    api:schema              -          401 200 200 200 200 200
 POST   api:token               -          201 201 201 201 201 201
@@ -55,6 +89,13 @@ GET    api:tilt-series-detail  series     401 404 200 200 200 200
 
 # What is sent with a POST, by the URL's name.
 BODIES: dict[str, dict[str, Any]] = {
+    "gates:reopen": {"reason": "new fiducials"},
+    "gates:withdraw": {"reason": "asked by mistake"},
+    "runs:cancel": {"reason": "wrong data set"},
+    "runs:skip": {"reason": "done by hand"},
+    "runs:again": {"reason": "new fiducials"},
+    "runs:exclude": {"reason": "streaks"},
+    "runs:include": {"reason": "the streaks are gone"},
     "api:token": {"username": "viewer", "password": "a long enough password"},
 }
 

@@ -16,6 +16,13 @@ from record.models import Decision, Event, Lab
 from record.services import record_event
 from record.tests.factories import decide
 from runs.models import Phase, Pipeline, Run, Snapshot, Species, TiltSeries
+from runs.pipeline.spec import GateSpec, PhaseSpec, PipelineSpec
+
+SPEC = PipelineSpec(
+    title="Tomography",
+    phases=(PhaseSpec(key="align", title="Alignment", per_species=False, scripts=("align.slurm",)),),
+    gates=(GateSpec(key="after_align", protocol="generic", phase="align", where="after", title="Alignment"),),
+)
 
 
 @dataclass
@@ -65,9 +72,7 @@ def make_target(lab: Lab, folder: Path, *, name: str) -> Target:
 
 def make_run(lab: Lab, person: User, target: Target, folder: Path, *, name: str) -> Run:
     pipeline, _ = Pipeline.objects.get_or_create(lab=lab, name="tomo", defaults={"folder": str(folder / "pipeline")})
-    snapshot, _ = Snapshot.objects.get_or_create(
-        pipeline=pipeline, digest="a" * 64, defaults={"spec": {"phases": [], "gates": []}}
-    )
+    snapshot, _ = Snapshot.objects.get_or_create(pipeline=pipeline, digest="a" * 64, defaults={"spec": SPEC.to_json()})
     return Run.objects.create(
         lab=lab,
         name=name,

@@ -83,10 +83,12 @@ def test_an_author_is_a_person_or_has_no_user(people: People) -> None:
 
 
 @pytest.mark.parametrize("reason", ["", "  \n"])
-def test_an_override_needs_a_reason(lab: Lab, people: People, reason: str) -> None:
+def test_an_override_and_a_correction_need_a_reason(lab: Lab, people: People, reason: str) -> None:
     earlier = decide(lab, people.reviewer)
     with pytest.raises(BadInput, match="override needs a reason"):
         decide(lab, people.administrator, override=True, reason=reason)
+    with pytest.raises(BadInput, match="replaces an earlier one needs a reason"):
+        decide(lab, people.reviewer, supersedes=earlier, reason=reason)
     later = decide(lab, people.administrator, supersedes=earlier, override=True, reason="the mask was wrong")
     assert list(earlier.superseded_by.all()) == [later]
 

@@ -319,9 +319,3 @@ def test_the_walk_takes_the_same_queries_however_long_the_chain(
         decide(lab, people.reviewer)
     with django_assert_num_queries(14):
         assert faults() == []
-
-
-def test_without_a_database_the_commands_say_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection.introspection, "table_names", lambda *args, **kwargs: [])
-    with pytest.raises(CommandError, match="Run `manage.py migrate`"):
-        call_command("verify_record")
