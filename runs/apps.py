@@ -1,6 +1,6 @@
 from django.apps import AppConfig
 
-CHECKPOINTS: tuple[str, ...] = ()
+CHECKPOINTS = ("setup", "alignment_qc", "picks_qc", "refine")
 
 
 class RunsConfig(AppConfig):

@@ -69,6 +69,9 @@ def _check_protocol(overlay: YamlFile, i: int, gate: GateSpec) -> None:
         installed = ", ".join(keys()) or "none"
         overlay.fault(f"no gate protocol {gate.protocol!r}; there are: {installed}", "gates", i, "protocol")
         return
+    for name in getattr(protocol, "needs_files", ()):
+        if name not in gate.files:
+            overlay.fault(f"gate {gate.key!r}: {gate.protocol} needs the pattern of a file {name!r}", "gates", i)
     for message in protocol.faults(gate.options):
         overlay.fault(f"gate {gate.key!r}: {message}", "gates", i, "options")
     for message in policy_faults(gate.policy, list(protocol.verdicts_at(row))):

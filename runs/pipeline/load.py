@@ -60,6 +60,7 @@ class _Loader:
             tilt_series=self._tilt_series(),
             defaults=self._conf("pipeline.conf"),
             species=self._species(),
+            species_from="*".join(self._species_pattern()),
             species_template=self._species_template(),
         )
         spec = self._with_presets(spec)
@@ -208,10 +209,9 @@ class _Loader:
             yield FieldSpec(key=key, **raw | {"choices": tuple(str(each) for each in raw.get("choices", []))})
 
     def _species(self) -> dict[str, dict[str, str]]:
-        pattern = self.extras.get("species", {}).get("from", "species_*.conf")
-        start, end = pattern.split("*")
+        start, end = self._species_pattern()
         found: dict[str, dict[str, str]] = {}
-        for path in sorted(self.folder.glob(pattern)):
+        for path in sorted(self.folder.glob(f"{start}*{end}")):
             label = path.name[len(start) : len(path.name) - len(end) if end else None]
             if not SPECIES_LABEL.match(label):
                 self.faults.append(Fault(path.name, 0, f"{label!r} can't be a species: use 1 to 32 of A-Z a-z 0-9 _"))
@@ -227,19 +227,39 @@ class _Loader:
         return PipelineSpec(**{**_shallow(spec), "presets": tuple(presets)})
 
     def _preset(self, key: str, raw: dict[str, Any], spec: PipelineSpec) -> PresetSpec:
-        for name in raw.get("conf", {}):
+        conf, species = self._values_from(raw["from"], spec) if "from" in raw else ({}, {})
+        conf |= _as_text(raw.get("conf", {}))
+        for label, values in raw.get("species", {}).items():
+            species[label] = species.get(label, {}) | _as_text(values)
+        for name in conf:
             if name not in spec.defaults:
                 self.overlay.fault(f"{name} is not a value of pipeline.conf", "presets", key, "conf", name)
-        for label, values in raw.get("species", {}).items():
-            if label not in spec.species:
-                self.overlay.fault(f"no species {label!r} in this pipeline", "presets", key, "species", label)
-            for name in values:
-                if name not in spec.species.get(label, {name: ""}):
-                    self.overlay.fault(
-                        f"{name} is not a value of species {label}", "presets", key, "species", label, name
-                    )
-        species = {label: _as_text(values) for label, values in raw.get("species", {}).items()}
-        return PresetSpec(key, raw.get("title", key), _as_text(raw.get("conf", {})), species)
+        for label, values in species.items():
+            self._check_preset_species(key, label, values, spec)
+        return PresetSpec(key, raw.get("title", key), conf, species)
+
+    def _values_from(self, name: str, spec: PipelineSpec) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+        """The values of a folder with a pipeline.conf and species confs of its own; each may be left out."""
+        folder = self.folder / name
+        if not folder.is_dir():
+            self.overlay.fault(f"the folder {name!r} isn't there", "presets")
+            return {}, {}
+        conf = self._conf(f"{name}/pipeline.conf") if (folder / "pipeline.conf").exists() else {}
+        start, end = self._species_pattern()
+        files = {label: f"{name}/{start}{label}{end}" for label in spec.species}
+        return conf, {label: self._conf(file) for label, file in files.items() if (self.folder / file).exists()}
+
+    def _check_preset_species(self, key: str, label: str, values: dict[str, str], spec: PipelineSpec) -> None:
+        if label not in spec.species:
+            self.overlay.fault(f"no species {label!r} in this pipeline", "presets", key, "species", label)
+            return
+        for name in values:
+            if name not in spec.species[label]:
+                self.overlay.fault(f"{name} is not a value of species {label}", "presets", key, "species", label, name)
+
+    def _species_pattern(self) -> tuple[str, str]:
+        start, end = self.extras.get("species", {}).get("from", "species_*.conf").split("*")
+        return start, end
 
     def _check_values(self, spec: PipelineSpec) -> None:
         known = set(spec.defaults).union(*spec.species.values(), spec.species_template or {})

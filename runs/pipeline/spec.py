@@ -87,6 +87,7 @@ class PipelineSpec:
     tilt_series: str = ""
     defaults: dict[str, str] = field(default_factory=dict)  # pipeline.conf as it is
     species: dict[str, dict[str, str]] = field(default_factory=dict)  # label -> its conf as it is
+    species_from: str = "species_*.conf"  # how their files are called; * is the label
     species_template: dict[str, str] | None = None  # species.conf, for labels without a conf of their own
 
     @cached_property
@@ -132,6 +133,7 @@ class PipelineSpec:
             tilt_series=data["tilt_series"],
             defaults=data["defaults"],
             species=data["species"],
+            species_from=data["species_from"],
             species_template=data["species_template"],
         )
 

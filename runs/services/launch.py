@@ -108,13 +108,19 @@ def write_files(run: Run, spec: PipelineSpec) -> None:
     folder = f"{run.work_dir}/{PIPELINE_FOLDER}"
     source = folder_of(run.snapshot.digest)
     _write_if_changed(shell, f"{folder}/pipeline.conf", render_conf(_text(source / "pipeline.conf"), own_values(run)))
-    for species in Species.objects.filter(run=run):
-        own = source / species_file(species.label)
+    for label, values in _species_values(run, spec).items():
+        own = source / species_file(spec, label)
         text = _text(own if own.exists() else source / "species.conf")
-        values = own_species_values(spec, species)
-        _write_if_changed(shell, f"{folder}/{species_file(species.label)}", render_conf(text, values))
+        _write_if_changed(shell, f"{folder}/{species_file(spec, label)}", render_conf(text, values))
     lines = "".join(f"{name}\n" for name in excluded_names(run))
     _write_if_changed(shell, f"{run.work_dir}/{EXCLUDED_FILE}", lines)
+
+
+def _species_values(run: Run, spec: PipelineSpec) -> dict[str, dict[str, str]]:
+    """label -> values of the run's own, also of species that have no lane: scripts may read every species' conf."""
+    preset = spec.preset(run.preset)
+    values = {label: preset.species.get(label, {}) if preset else {} for label in spec.species}
+    return values | {each.label: own_species_values(spec, each) for each in Species.objects.filter(run=run)}
 
 
 def set_aside(phase: Phase, spec: PipelineSpec) -> None:
@@ -197,7 +203,7 @@ def _active(run: Run) -> list[str]:
 def _where(spec: PipelineSpec, phase: Phase, name: str) -> str:
     if phase.species is None or name in spec.defaults:
         return "pipeline.conf"
-    return species_file(phase.species.label)
+    return species_file(spec, phase.species.label)
 
 
 def _script_problems(run: Run, spec: PhaseSpec) -> list[str]:

@@ -4,7 +4,7 @@ from django.db import transaction
 
 from record.access import Ability, require
 from record.errors import InvalidTransition
-from record.models import Decision
+from record.models import Decision, Event
 from record.services import Author, Ruling, record_decision, record_event
 from runs.models import TiltSeries
 from runs.services.asking import mark_stale
@@ -21,6 +21,8 @@ def exclude_series(*, series: TiltSeries, author: Author, reason: str, decision:
         series, board = _lock(series, author, decision)
         if series.excluded_by is not None:
             return series.excluded_by
+        if decision is not None and _was_done(series, "series.exclude", decision):
+            return decision
         decision = decision or _decide(series, author, "exclude", reason)
         series.excluded_by = decision
         series.save(update_fields=["excluded_by"])
@@ -39,7 +41,7 @@ def include_series(
     """
     with transaction.atomic():
         series, board = _lock(series, author, decision)
-        if series.excluded_by is None:
+        if series.excluded_by is None or (decision is not None and _was_done(series, "series.include", decision)):
             return None
         since = series.excluded_by.at
         decision = decision or _decide(series, author, "include", reason)
@@ -65,6 +67,11 @@ def _lock(series: TiltSeries, author: Author, decision: Decision | None) -> tupl
     if decision is None and author.user is not None:
         require(author.user, Ability.DECIDE, run.lab_id)
     return TiltSeries.objects.select_related("run", "excluded_by").get(pk=series.pk), Board.load(run)
+
+
+def _was_done(series: TiltSeries, kind: str, decision: Decision) -> bool:
+    """Whether this decision has had its effect on the series: it has it once, also where it is applied again."""
+    return Event.objects.filter(decision=decision, subject_uuid=series.uuid, kind=kind).exists()
 
 
 def _decide(series: TiltSeries, author: Author, verdict: str, reason: str) -> Decision:

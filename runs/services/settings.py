@@ -6,7 +6,7 @@ from django.db import transaction
 
 from record.access import Ability, require
 from record.errors import InvalidTransition
-from record.models import Decision
+from record.models import Decision, Event
 from record.services import Author, Ruling, record_decision, record_event
 from runs.models import Phase, Run, Species
 from runs.pipeline.spec import PipelineSpec, spec_of
@@ -40,17 +40,20 @@ def set_conf(
             (species.conf, species_defaults(spec, species.label)) if species else (run.conf, spec.defaults)
         )
         checked = check_species_conf(spec, species.label, values) if species else check_conf(spec, values)
-        changed = {key: value for key, value in checked.items() if {**defaults, **before}.get(key) != value}
-        if not changed:
+        now = {**defaults, **before}
+        changed = {key: value for key, value in checked.items() if not _same(now.get(key, ""), value)}
+        if not changed or (decision is not None and _was_done(run, species, decision)):
             return None
-        old = {key: {**defaults, **before}.get(key, "") for key in changed}
+        old = {key: now.get(key, "") for key in changed}
         if decision is None:
             ruling = Ruling("set_conf", reason=reason.strip(), config_before=old, config_after=changed)
             decision = record_decision(lab_id=run.lab_id, subject=run.subject(), author=author, ruling=ruling)
         _write(run, species, before | changed)
         _say(run, species, old, changed, author, decision)
         mark_stale(
-            _used_by(Board.load(run), species, set(changed)), decision, f"{', '.join(sorted(changed))} changed since"
+            _used_by(Board.load(run), species, set(changed), decision),
+            decision,
+            f"{', '.join(sorted(changed))} changed since",
         )
     return decision
 
@@ -66,6 +69,20 @@ def _check(run: Run, author: Author, decision: Decision | None) -> None:
         raise InvalidTransition(f"Run {run.name} is cancelled: its settings can't be changed any more.")
     if decision is None and author.user is not None:
         require(author.user, Ability.OPERATE, run.lab_id)
+
+
+def _same(old: str, new: str) -> bool:
+    """Equal as text, or as numbers (`10.0` and `10`)."""
+    try:
+        return old == new or float(old) == float(new)
+    except ValueError:
+        return False
+
+
+def _was_done(run: Run, species: Species | None, decision: Decision) -> bool:
+    """Whether this decision has had its effect here: it has it once, also where it is applied again."""
+    done = Event.objects.filter(decision=decision, subject_uuid=run.uuid, kind="run.set_conf")
+    return done.filter(data__species=species.label if species else None).exists()
 
 
 def _write(run: Run, species: Species | None, conf: dict[str, str]) -> None:
@@ -89,13 +106,19 @@ def _say(
     )
 
 
-def _used_by(board: Board, species: Species | None, names: set[str]) -> list[Phase]:
-    """Phases that have begun with the old values, and done ones after them."""
+def _used_by(board: Board, species: Species | None, names: set[str], decision: Decision) -> list[Phase]:
+    """Phases that have begun with the old values, and done ones after them.
+
+    The phase at whose gate the value was decided is left out: its results were judged together with the new value.
+    """
     keys = phases_using(board.spec, names)
     used = [
         phase
         for phase in board.phases
-        if phase.key in keys and (species is None or phase.species in (None, species)) and _has_used(phase)
+        if phase.key in keys
+        and (species is None or phase.species in (None, species))
+        and phase.uuid != decision.subject_uuid
+        and _has_used(phase)
     ]
     later = [each for phase in used for each in board.dependents(phase) if each.state == PhaseState.DONE]
     return list({phase.pk: phase for phase in [*used, *later]}.values())

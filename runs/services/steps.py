@@ -8,7 +8,7 @@ from jobs.services import Resources, plan_job, resources_for
 from jobs.states import JobState
 from runs.models import Phase, Run, TiltSeries
 from runs.pipeline.snapshot import folder_of
-from runs.pipeline.spec import PhaseSpec
+from runs.pipeline.spec import PhaseSpec, spec_of
 from runs.services.board import Board
 from runs.services.interpreter import interpreter_for
 from runs.services.values import PIPELINE_FOLDER, species_file
@@ -49,7 +49,7 @@ def environment_of(run: Run, phase: Phase) -> dict[str, str]:
         "CONDUCTOR_PHASE": phase.key,
     }
     if phase.species is not None:
-        environment["SPECIES_CONF"] = f"{folder}/{species_file(phase.species.label)}"
+        environment["SPECIES_CONF"] = f"{folder}/{species_file(spec_of(run.snapshot), phase.species.label)}"
     if run.target.kind == TargetKind.LOCAL:
         environment["PYTHON"] = interpreter_for(run.target)
     return environment

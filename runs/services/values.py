@@ -38,6 +38,6 @@ def resolved_values(spec: PipelineSpec, run: Run, species: Species | None) -> di
     return resolve_conf(*layers)
 
 
-def species_file(label: str) -> str:
+def species_file(spec: PipelineSpec, label: str) -> str:
     """Name of a species' conf in the run's copy of the pipeline."""
-    return f"species_{label}.conf"
+    return spec.species_from.replace("*", label)

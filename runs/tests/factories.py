@@ -192,17 +192,16 @@ class Bench:
 
     def approve(self, key: str, verdict: str = "approve", reason: str = "", **answers: Any) -> Gate:
         """Answer the open gate called `key`, and have the answer applied."""
-        gate = Gate.objects.get(key=key, state=GateState.OPEN)
+        return self.answer(Gate.objects.get(key=key, state=GateState.OPEN), verdict, reason, **answers)
+
+    def answer(self, gate: Gate, verdict: str = "approve", reason: str = "", **answers: Any) -> Gate:
+        """Answer this gate as the reviewer, and have the answer applied."""
         answer_gate(
-            gate_id=gate.pk,
-            author=self.reviewer,
-            verdict=verdict,
-            answers=answers,
-            reason=reason,
-            seen_digest=gate.digest,
+            gate_id=gate.pk, author=self.reviewer, verdict=verdict, answers=answers, reason=reason, seen_digest=gate.digest
         )
         apply_decided()
         gate.refresh_from_db()
+        assert gate.state == GateState.APPLIED, gate.error
         return gate
 
 

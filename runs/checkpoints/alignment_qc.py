@@ -1,0 +1,82 @@
+"""After the reconstruction: which tilt series are good enough to go on with?"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+
+from gates.fields import BAD, GOOD, SUSPECT, Items
+from gates.models import Gate
+from gates.protocols import APPROVE, VERDICTS, Preparation, Verdict
+from record.models import Decision
+from runs.checkpoints.base import Checkpoint, phase_of, series_names
+from runs.checkpoints.judging import apply_judgement, describe_judgement
+
+FIELD = "series"
+_KNOWN = (GOOD, SUSPECT, BAD)
+
+
+class AlignmentQc(Checkpoint):
+    """Shows sections of every tomogram; suggests to exclude the tilt series that the renderer judges bad."""
+
+    key = "alignment_qc"
+    title = "Alignment"
+    needs_files = ("tomogram",)
+    knows_options = ("pixel_size",)
+    verdicts = VERDICTS | {
+        APPROVE: Verdict("Approve", "Tilt series that are not kept are left out of everything that follows.")
+    }
+
+    def plan(self, gate: Gate) -> Preparation:
+        command = ["slices", *self.needed(gate, "tomogram").values()]
+        if residuals := self.files(gate, "residuals"):
+            command += ["--residuals", next(iter(residuals.values()))]
+        if (apix := self.number_option(gate, "pixel_size", "")) is not None:
+            command += ["--apix", f"{apix:g}"]
+        return self.preparation(gate, [command])
+
+    def suggest(self, gate: Gate, figures: dict[str, Any]) -> dict[str, Any]:
+        """A row for each tilt series; one that is excluded already stays so."""
+        run = phase_of(gate).run
+        excluded = set(series_names(run, excluded=True))
+        judged = {name: _judged(figures, name) for name in series_names(run)}
+        rows = {
+            name: {"verdict": verdict, "keep": name not in excluded and verdict != BAD, "note": ""}
+            for name, (verdict, _) in judged.items()
+        }
+        reasons = {name: {"verdict": verdict, "reason": reason} for name, (verdict, reason) in judged.items()}
+        return {FIELD: rows, "items": reasons}
+
+    def form(self, gate: Gate, data: Mapping[str, Any] | None = None) -> forms.Form:
+        names = list(gate.suggestion.get(FIELD, {})) or series_names(phase_of(gate).run)
+        field = Items(items=names, suggested=gate.suggestion.get("items"), label="Tilt series")
+        made = type("AlignmentForm", (forms.Form,), {FIELD: field})
+        form: forms.Form = made(data, initial=gate.suggestion)
+        return form
+
+    def consequence(self, gate: Gate, answers: dict[str, Any]) -> str:
+        return _sentence(describe_judgement(answers.get(FIELD, {})))
+
+    def persist(self, gate: Gate, decision: Decision) -> None:
+        """Exclude and bring back what was approved."""
+        if decision.verdict == APPROVE:
+            apply_judgement(phase_of(gate).run, decision.statement.answers.get(FIELD, {}), decision)
+
+
+def _judged(figures: Mapping[str, Any], name: str) -> tuple[str, str]:
+    """(verdict, reason) of one tilt series; what could not be rendered is suspect, and says why."""
+    for part in figures.values():
+        found = part.get("series", {}).get(name) if isinstance(part, dict) else None
+        if isinstance(found, dict):
+            if "error" in found:
+                return SUSPECT, str(found["error"])
+            verdict = found.get("verdict")
+            return (verdict if verdict in _KNOWN else SUSPECT), str(found.get("reason", ""))
+    return SUSPECT, "there are no figures of it"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + "."
+
+
+PROTOCOL = AlignmentQc()

@@ -1,0 +1,110 @@
+"""What the checkpoints of cryo-ET runs share: their phase, its files, and how their pictures are made."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings
+
+from gates.models import Gate
+from gates.protocols import Defaults, Preparation
+from jobs.services import Resources
+from record.errors import BadInput
+from runs.gatekeeping import author_of
+from runs.models import Phase, Run
+from runs.pipeline.spec import PipelineSpec, spec_of
+from runs.services.values import resolved_values
+
+EVIDENCE_FOLDER = ".conductor/evidence"
+TIME_LIMIT_S = 1800
+MEMORY_MIB = 4096
+
+__all__ = ["Checkpoint", "author_of", "number_or_none", "phase_of", "run_values", "series_names", "spec_of_gate"]
+
+
+class Checkpoint(Defaults):
+    """A protocol whose subject is a phase. `needs_files` are names that an overlay must give patterns for."""
+
+    needs_files: tuple[str, ...] = ()
+    knows_options: tuple[str, ...] = ()
+
+    def faults(self, options: dict[str, Any]) -> list[str]:
+        """Options that this protocol doesn't know, or that are not text."""
+        found = [f"{self.key} knows no option {name!r}" for name in options if name not in self.knows_options]
+        return found + [
+            f"option {name} must be a text" for name, value in options.items() if not isinstance(value, str)
+        ]
+
+    def preparation(self, gate: Gate, commands: list[list[str]]) -> Preparation:
+        """The renderers' `commands` (subcommand and arguments) as one job in the run's folder, on its target."""
+        run = phase_of(gate).run
+        return Preparation(
+            commands=[[sys.executable, "-m", "runs.qc", *command] for command in commands],
+            target=run.target,
+            work_dir=run.work_dir,
+            out_dir=f"{run.work_dir}/{EVIDENCE_FOLDER}/{gate.uuid}",
+            environment={"PYTHONPATH": str(settings.BASE_DIR), "PYTHONDONTWRITEBYTECODE": "1"},
+            resources=Resources(
+                time_limit_s=min(TIME_LIMIT_S, run.target.max_time_limit_s),
+                memory_mib=min(MEMORY_MIB, run.target.max_memory_mib),
+                cpus=1,
+            ),
+        )
+
+    def files(self, gate: Gate, name: str) -> dict[str, str]:
+        """series (or empty) -> absolute path of what the phase's verification found for that file pattern."""
+        phase = phase_of(gate)
+        found = phase.files.get(gate.key, {}).get(name, {})
+        return {series: f"{phase.run.work_dir}/{path}" for series, path in sorted(found.items())}
+
+    def needed(self, gate: Gate, name: str) -> dict[str, str]:
+        """As `files`; BadInput where there is none."""
+        found = self.files(gate, name)
+        if not found:
+            pattern = spec_of_gate(gate).gate(gate.key).files.get(name, name)
+            raise BadInput(f"There is nothing to show: no file {pattern} was found when the phase had ended.")
+        return found
+
+    def the_file(self, gate: Gate, name: str) -> str:
+        """The one file of that name; BadInput where it isn't there."""
+        return next(iter(self.needed(gate, name).values()))
+
+    def number_option(self, gate: Gate, option: str, default: str) -> float | None:
+        """The number in the conf value that an option names; None where there is none."""
+        return number_or_none(run_values(gate).get(gate.options.get(option, default), ""))
+
+
+def phase_of(gate: Gate) -> Phase:
+    """The phase that the gate is about; BadInput where it is gone."""
+    phases = Phase.objects.select_related("run__snapshot", "run__target", "species")
+    phase = phases.filter(uuid=gate.subject_uuid).first()
+    if phase is None:
+        raise BadInput("The phase that this gate is about isn't there.")
+    return phase
+
+
+def spec_of_gate(gate: Gate) -> PipelineSpec:
+    return spec_of(phase_of(gate).run.snapshot)
+
+
+def run_values(gate: Gate) -> Mapping[str, str]:
+    """The conf values that the phase's scripts saw."""
+    phase = phase_of(gate)
+    return resolved_values(spec_of(phase.run.snapshot), phase.run, phase.species)
+
+
+def number_or_none(text: object) -> float | None:
+    """The finite number that `text` is; None where it is none."""
+    try:
+        number = float(str(text))
+    except ValueError:
+        return None
+    return number if number - number == 0 else None
+
+
+def series_names(run: Run, *, excluded: bool | None = None) -> list[str]:
+    """Names of the run's tilt series, sorted: all, the excluded, or the others."""
+    series = run.tilt_series.order_by("name")
+    if excluded is not None:
+        series = series.filter(excluded_by__isnull=not excluded)
+    return list(series.values_list("name", flat=True))
