@@ -197,7 +197,12 @@ class Bench:
     def answer(self, gate: Gate, verdict: str = "approve", reason: str = "", **answers: Any) -> Gate:
         """Answer this gate as the reviewer, and have the answer applied."""
         answer_gate(
-            gate_id=gate.pk, author=self.reviewer, verdict=verdict, answers=answers, reason=reason, seen_digest=gate.digest
+            gate_id=gate.pk,
+            author=self.reviewer,
+            verdict=verdict,
+            answers=answers,
+            reason=reason,
+            seen_digest=gate.digest,
         )
         apply_decided()
         gate.refresh_from_db()
