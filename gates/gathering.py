@@ -36,7 +36,9 @@ class Prepared:
             return Gathered(error=_failure(shell, job))
         try:
             return gather_evidence(shell, job.environment[OUT_VARIABLE])
-        except BadInput as error:
+        except ConductorError as error:
+            if getattr(error, "transient", False):
+                raise  # a full disk: gathered again later
             return Gathered(error=error.message)
 
     def apply(self, job: Job, gathered: Gathered) -> None:
@@ -116,7 +118,7 @@ def _copy(shell: Shell, folder: str, listed: Listed, room: int) -> dict[str, Any
 
 def _failure(shell: Shell, job: Job) -> str:
     """Why the job failed, and the end of what it said."""
-    what = f"The job that makes the evidence {job.get_state_display()}"
+    what = f"The job that makes the evidence ended as {str(job.get_state_display()).lower()}"
     said = []
     for path in (job.stderr_path, job.stdout_path):
         try:

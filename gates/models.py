@@ -83,6 +83,11 @@ class Gate(Identified):
     def is_ended(self) -> bool:
         return self.state in ENDED
 
+    @property
+    def state_text(self) -> str:
+        """The state as it stands in a sentence."""
+        return self.get_state_display().lower()
+
 
 class Ballot(models.Model):
     """One person's answer. With a quorum of 1 the first ballot decides."""

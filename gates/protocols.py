@@ -14,6 +14,8 @@ from gates.answers import form_answers
 from gates.errors import UnknownProtocol
 from gates.models import Gate
 from gates.registry import Registry
+from jobs.models import Target
+from jobs.services import Resources
 from record.models import Decision
 
 _registry = Registry("gate protocol")
@@ -50,14 +52,14 @@ class Preparation:
     """How a gate's evidence is made: commands that run in order in one job, each with its own folder under `out_dir`.
 
     A command writes an `index.json` into the folder that is appended to it as `--out FOLDER` (unless it names one of
-    its own). `target` is a jobs.models.Target, `resources` a jobs.services.Resources; the folders are absolute.
+    its own). The folders are absolute, on the target.
     """
 
     commands: list[list[str]]
-    target: Any
+    target: Target
     work_dir: str
     out_dir: str
-    resources: Any
+    resources: Resources
     environment: dict[str, str] = field(default_factory=dict)
 
 

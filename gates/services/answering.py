@@ -300,7 +300,7 @@ def _later_text(gate: Gate) -> str:
         return ""
     changed = what_changed(gate, later) if later.digest else []
     told = f" ({'; '.join(changed)})" if changed else ""
-    return f" It has been reopened as iteration {later.iteration}, which is {later.get_state_display()}{told}."
+    return f" It has been reopened as iteration {later.iteration}, which is {later.state_text}{told}."
 
 
 def last_decision(gate: Gate) -> Decision | None:

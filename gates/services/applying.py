@@ -57,7 +57,7 @@ def retry_applying(*, gate_id: int, author: Author) -> None:
         require_any(author, gate.lab_id, Ability.OPERATE, Ability.DECIDE, what="have a decision applied again")
         if gate.state != GateState.APPLY_FAILED:
             raise InvalidTransition(
-                f"{gate.title} ({gate.context}) is {gate.get_state_display()}: there is nothing to apply again."
+                f"{gate.title} ({gate.context}) is {gate.state_text}: there is nothing to apply again."
             )
         gate.apply_attempts, gate.apply_after = 0, timezone.now()
         gate.save(update_fields=["apply_attempts", "apply_after"])

@@ -98,7 +98,7 @@ def withdraw_gate(*, gate_id: int, author: Author, reason: str = "", decision: D
         gate = lock_gate(gate_id)
         require_any(author, gate.lab_id, Ability.OPERATE, Ability.DECIDE, what="withdraw a gate")
         if not GATE.allows(gate.state, "withdraw"):
-            raise GateClosed(f"{_named(gate)} is {gate.get_state_display()}: it can't be withdrawn now.")
+            raise GateClosed(f"{_named(gate)} is {gate.state_text}: it can't be withdrawn now.")
         why = clean_reason(reason)
         if author.kind != ActorKind.POLICY and decision is None:
             why = _stated(reason, "Say why the gate is withdrawn.")
@@ -125,11 +125,11 @@ def _refuse_reopening(gate: Gate) -> None:
     later = Gate.objects.filter(previous=gate).first()
     if later is not None:
         raise GateClosed(
-            f"{_named(gate)} has been reopened already: iteration {later.iteration} is {later.get_state_display()}.",
+            f"{_named(gate)} has been reopened already: iteration {later.iteration} is {later.state_text}.",
             extra={"gate": later.pk},
         )
     if not gate.is_ended and gate.state != GateState.APPLY_FAILED:
-        raise GateClosed(f"{_named(gate)} is {gate.get_state_display()}: only one that has ended can be reopened.")
+        raise GateClosed(f"{_named(gate)} is {gate.state_text}: only one that has ended can be reopened.")
 
 
 def _next_iteration(old: Gate, renewal: Renewal) -> Gate:

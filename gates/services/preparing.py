@@ -14,6 +14,7 @@ from gates.services.people import require_any
 from gates.states import GATE, GateState
 from jobs.models import Job
 from jobs.querysets import JobQuerySet
+from jobs.services import plan_job, request_cancel
 from record.access import Ability
 from record.errors import AdapterError, ConductorError
 from record.services import Author
@@ -61,8 +62,6 @@ def retry_preparing(*, gate_id: int, author: Author) -> None:
 
 def stop_preparing(gate: Gate, author: Author) -> None:
     """Cancel what still makes evidence for a gate that needs none any more."""
-    from jobs.services import request_cancel
-
     for job in _jobs(gate).live():
         request_cancel(job=job, author=author, reason="the gate was withdrawn")
 
@@ -112,8 +111,6 @@ def _plan(gate: Gate) -> Preparation | None:
 
 
 def _plan_job(gate: Gate, preparation: Preparation) -> None:
-    from jobs.services import plan_job
-
     attempt = _jobs(gate).count() + 1
     out_dir = f"{preparation.out_dir.rstrip('/')}/attempt_{attempt}"
     subject = gate.subject()

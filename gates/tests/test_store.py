@@ -1,0 +1,145 @@
+"""Evidence is kept by its SHA-256, whole or not at all, and nothing that a browser would run."""
+
+import os
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gates import store
+from gates.errors import EvidenceLost
+from gates.models import Evidence, EvidenceKind
+from gates.tests.doubles import ask
+from record.errors import AdapterError, BadInput
+from record.models import Lab
+
+
+def png(width: int = 2, height: int = 2) -> bytes:
+    """A grey PNG of that size (its header's size, at least)."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    rows = zlib.compress(b"\x00\x7f\x7f" * 2)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+JPEG = b"\xff\xd8\xff\xe0\x00\x10JFIF" + b"\x00" * 20
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "kind", "media_type"),
+    [
+        (png(), "a.png", "image", "image/png"),
+        (png(), "a.txt", "stack", "image/png"),
+        (JPEG, "a.jpg", "curve", "image/jpeg"),
+        (b"x\ty\n1\t2\n", "a.tsv", "table", "text/tab-separated-values"),
+        (b"x,y\n", "A.CSV", "table", "text/csv"),
+        (b'{"a": 1}', "a.json", "table", "application/json"),
+        ("Å < 3 and a > b".encode(), "a.log", "log", "text/plain"),
+    ],
+)
+def test_what_is_kept(data: bytes, name: str, kind: str, media_type: str) -> None:
+    stored = store.put(data, name=name, kind=kind)
+
+    path = store.path_of(stored.sha256)
+    assert (stored.media_type, stored.size_bytes) == (media_type, len(data))
+    assert path.read_bytes() == data and path.parent.name == stored.sha256[:2]
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "kind", "told"),
+    [
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "a.svg", "image", "no kind that is kept"),
+        (b"<svg onload=alert(1)>", "a.txt", "log", "HTML, SVG or XML"),
+        (b"\xef\xbb\xbf \n<!DOCTYPE html>", "a.tsv", "table", "HTML, SVG or XML"),
+        (b"<?xml version='1.0'?>", "a.csv", "table", "HTML, SVG or XML"),
+        (b"<a href=x>", "a.log", "log", "HTML, SVG or XML"),
+        (b"fine\n<ScRiPt>alert(1)</script>", "a.txt", "log", "HTML, SVG or XML"),
+        (b"hello", "a.html", "log", "no kind that is kept"),
+        (b"GIF89a", "a.gif", "image", "no kind that is kept"),
+        (b"%PDF-1.7", "a.pdf", "image", "no kind that is kept"),
+        (b"plain", "a.png", "image", "no kind that is kept"),
+        (b"x\ty", "a.tsv", "image", "can't be shown as"),
+        (png(), "a.png", "table", "can't be shown as"),
+        (png()[:40], "a.png", "image", "cut off"),
+        (png(30_000, 2), "a.png", "image", "pixels"),
+        (b"", "a.tsv", "table", "empty"),
+        (b"\xff\xfe\x00", "a.tsv", "table", "UTF-8"),
+        (b"a\x00b", "a.log", "log", "zero bytes"),
+        (b"{a: 1}", "a.json", "table", "no JSON"),
+    ],
+)
+def test_what_is_refused_in_words(data: bytes, name: str, kind: str, told: str, settings: Any) -> None:
+    with pytest.raises(BadInput, match=told) as refused:
+        store.put(data, name=name, kind=kind)
+
+    assert name in refused.value.message
+    assert not Path(settings.EVIDENCE_ROOT).exists()
+
+
+def test_what_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "MAX_PIECE_BYTES", 10)
+
+    with pytest.raises(BadInput, match="11 bytes"):
+        store.put(b"01234567890", name="a.log", kind="log")
+
+
+def test_the_same_twice_is_one_file(settings: Any) -> None:
+    first = store.put(png(), name="a.png", kind="image")
+    inode = store.path_of(first.sha256).stat().st_ino
+
+    assert store.put(png(), name="b.png", kind="image") == first
+    assert store.path_of(first.sha256).stat().st_ino == inode
+    assert len([path for path in Path(settings.EVIDENCE_ROOT).rglob("*") if path.is_file()]) == 1
+
+
+def test_a_file_that_was_cut_in_the_store_is_written_again() -> None:
+    stored = store.put(png(), name="a.png", kind="image")
+    store.path_of(stored.sha256).write_bytes(png()[:-5])
+
+    store.put(png(), name="a.png", kind="image")
+
+    assert store.path_of(stored.sha256).read_bytes() == png()
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+
+    with pytest.raises(AdapterError, match="No space left on device") as failed:
+        store.put(png(), name="a.png", kind="image")
+
+    assert failed.value.transient
+    assert not [path for path in Path(settings.EVIDENCE_ROOT).rglob("*") if path.is_file()]
+
+
+@pytest.fixture
+def evidence(lab: Lab) -> Evidence:
+    stored = store.put(b"x\ty\n", name="a.tsv", kind="table")
+    return Evidence.objects.create(gate=ask(lab), name="01/scores", kind=EvidenceKind.TABLE, **vars(stored))
+
+
+def test_what_was_shown_can_be_shown_again(evidence: Evidence) -> None:
+    assert store.open_evidence(evidence).read() == b"x\ty\n"
+
+
+def test_a_missing_file_is_told(evidence: Evidence) -> None:
+    store.path_of(evidence.sha256).unlink()
+
+    with pytest.raises(EvidenceLost, match="01/scores is missing from the evidence store") as lost:
+        store.open_evidence(evidence)
+    assert lost.value.status == 410 and lost.value.code == "evidence_lost"
+
+
+def test_an_altered_file_is_not_served(evidence: Evidence) -> None:
+    store.path_of(evidence.sha256).write_bytes(b"x\tz\n")
+
+    with pytest.raises(EvidenceLost, match="was altered") as lost:
+        store.open_evidence(evidence)
+    assert lost.value.code == "evidence_altered"
