@@ -30,6 +30,9 @@ class Gate(Identified):
     context = models.CharField(max_length=300, help_text="what it is about, in words")
     iteration = models.PositiveIntegerField(default=1)
     previous = models.OneToOneField("self", null=True, on_delete=models.PROTECT, related_name="next")
+    reconsiders = models.BooleanField(
+        default=False, help_text="somebody wants the same question asked again: its decision supersedes the last one"
+    )
     state = models.CharField(max_length=16, choices=GateState, default=GateState.PREPARING)
 
     policy = models.JSONField(default=dict, help_text="the policy as it was read when this iteration began")

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from django.db import Error as DatabaseError
 from django.db.models import Exists, OuterRef
 
 from gates.models import Gate
@@ -12,10 +13,12 @@ from gates.services.clocks import escalate_gate, note_beat, time_out_gate
 from gates.services.preparing import PURPOSE, prepare_gate
 from gates.states import GateState
 from jobs.models import Job
+from jobs.patience import Patience
 
 log = logging.getLogger(__name__)
 
 AT_ONCE = 100
+_patience = Patience(longest_s=300)
 
 
 def apply_decided() -> int:
@@ -42,11 +45,19 @@ def prepare_due() -> int:
 
 
 def _each(gates: Any, act: Callable[[int], bool]) -> int:
-    """Act on each of the first gates; one that fails is logged and stops no other."""
+    """Act on each of the first gates; one that fails is logged, tried again after a pause, and stops no other."""
     done = 0
     for pk in list(gates.values_list("pk", flat=True)[:AT_ONCE]):
+        what = (act.__name__, pk)
+        if not _patience.allows(what):
+            continue
         try:
             done += act(pk)
+        except DatabaseError:
+            raise
         except Exception:
-            log.exception("gate %s: %s failed", pk, act.__name__)
+            log.exception("gate %s: %s failed; it is tried again", pk, act.__name__)
+            _patience.failed(what)
+        else:
+            _patience.succeeded(what)
     return done

@@ -1,5 +1,6 @@
 """Answers: one winner, and a clear word to everybody else."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,8 @@ from record.canonical import canonical_text
 from record.errors import BadInput, NotAllowed
 from record.models import ActorKind, Decision
 from record.services import Author, Ruling, record_decision, record_event
+
+_DIGEST = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -145,7 +148,7 @@ def read_statement(
     """Check an answer against the protocol's verdicts and form, and whether it owes a reason (unless not `owed`)."""
     protocol = protocol_for(gate)
     verdicts = protocol.verdicts_at(gate)
-    chosen = verdicts.get(verdict)
+    chosen = verdicts.get(verdict) if isinstance(verdict, str) else None
     if chosen is None:
         raise BadInput(
             f"{str(verdict)[:60]!r} is no verdict of this gate; say one of: {', '.join(verdicts)}.",
@@ -194,7 +197,7 @@ def _refuse_stale(gate: Gate, seen_digest: str) -> None:
         return
     if not seen_digest:
         raise StaleAnswer("Say which evidence you saw (its digest): an answer counts for what was shown, nothing else.")
-    seen = _seen_iteration(gate, seen_digest)
+    seen = _seen_iteration(gate, seen_digest) if _DIGEST.fullmatch(str(seen_digest)) else None
     changed = what_changed(seen, gate) if seen else []
     told = "; ".join(changed) or "you answered on evidence that this gate never showed"
     raise StaleAnswer(
@@ -209,6 +212,8 @@ def _seen_iteration(gate: Gate, digest: str) -> Gate | None:
 
 
 def _read_answers(gate: Gate, protocol: GateProtocol, verdict: Verdict, answers: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(answers, Mapping):
+        raise InvalidAnswers("Give the answers as field -> value.")
     form = protocol.form(gate, data=answers)
     _refuse_unknown_fields(form.fields, answers)
     if not verdict.needs_answers:
@@ -304,12 +309,13 @@ def _later_text(gate: Gate) -> str:
 
 
 def last_decision(gate: Gate) -> Decision | None:
-    """The decision of the latest iteration before this one that has any."""
-    earlier = Gate.objects.filter(
-        subject_uuid=gate.subject_uuid, key=gate.key, iteration__lt=gate.iteration, decision__isnull=False
-    )
-    found = earlier.select_related("decision").order_by("-iteration").first()
-    return found.decision if found else None
+    """The decision that one on this gate would supersede: of the latest iteration before it that has one, as far back
+    as people wanted the question asked again."""
+    while gate.reconsiders and gate.previous is not None:
+        gate = gate.previous
+        if gate.decision is not None:
+            return gate.decision
+    return None
 
 
 def _when(moment: Any) -> str:

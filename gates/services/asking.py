@@ -39,9 +39,9 @@ def request_gate(
     ended gate is asked again by reopening it).
     """
     Policy.read(policy)
-    try:
-        with transaction.atomic():
-            gate = Gate.objects.create(
+    with transaction.atomic():
+        gate = _create(
+            Gate(
                 lab_id=lab_id,
                 subject_kind=subject.kind,
                 subject_uuid=subject.uuid,
@@ -54,17 +54,18 @@ def request_gate(
                 policy=policy,
                 requested_by=requested_by,
             )
-            record_event(lab_id=lab_id, kind="gate.request", subject=gate.subject(), data={"protocol": protocol})
-            begin_preparing(gate)
-    except IntegrityError as error:
-        raise StaleState(f"The gate {title} of {subject.label} has been asked for already.") from error
+        )
+        record_event(lab_id=lab_id, kind="gate.request", subject=gate.subject(), data={"protocol": protocol})
+        begin_preparing(gate)
     return gate
 
 
 def reopen_gate(*, gate_id: int, author: Author, reason: str) -> Gate:
     """Ask again: a new iteration with the policy as it stands now; the old one stays as it was.
 
-    Allowed for ended gates and for one whose decision can't be applied. The next decision supersedes the last.
+    Allowed for ended gates and for one whose decision can't be applied. Where a person asks, that is a decision of
+    theirs, and the next one supersedes the last. Where the work itself comes to the gate again (a policy asks), there
+    is new work to judge, and what was decided about the old work stands.
     """
     why = _stated(reason, "Say why the gate is reopened: the person who decided will read it.")
     with transaction.atomic():
@@ -73,9 +74,10 @@ def reopen_gate(*, gate_id: int, author: Author, reason: str) -> Gate:
         _refuse_reopening(old)
         if old.state == GateState.APPLY_FAILED:
             _withdraw(old, message=f"Withdrawn to be asked again, by {author.name}: {why}")
-        fresh = _next_iteration(old, renewal_of(old))
+        reconsiders = author.kind != ActorKind.POLICY
+        fresh = _next_iteration(old, renewal_of(old), reconsiders)
         tell_reopened(fresh)
-        verdict = _judge("reopen", old, author, why)
+        verdict = _judge("reopen", old, author, why) if reconsiders else None
         record_event(
             lab_id=old.lab_id,
             kind="gate.reopen",
@@ -109,6 +111,15 @@ def withdraw_gate(*, gate_id: int, author: Author, reason: str = "", decision: D
             _judge("withdraw", gate, author, why)  # last: it locks the head of the lab's chain
 
 
+def _create(gate: Gate) -> Gate:
+    try:
+        with transaction.atomic():
+            gate.save()
+    except IntegrityError as error:
+        raise StaleState(f"The gate {gate.title} ({gate.context}) has been asked for already.") from error
+    return gate
+
+
 def _withdraw(gate: Gate, *, message: str, decision: Decision | None = None) -> None:
     GATE.apply(
         gate,
@@ -132,22 +143,25 @@ def _refuse_reopening(gate: Gate) -> None:
         raise GateClosed(f"{_named(gate)} is {gate.state_text}: only one that has ended can be reopened.")
 
 
-def _next_iteration(old: Gate, renewal: Renewal) -> Gate:
+def _next_iteration(old: Gate, renewal: Renewal, reconsiders: bool) -> Gate:
     Policy.read(renewal.policy)
-    return Gate.objects.create(
-        lab_id=old.lab_id,
-        subject_kind=old.subject_kind,
-        subject_uuid=old.subject_uuid,
-        root_uuid=old.root_uuid,
-        key=old.key,
-        iteration=old.iteration + 1,
-        previous=old,
-        requested_by=old.requested_by,
-        protocol=renewal.protocol,
-        title=renewal.title[:200],
-        context=renewal.context[:300],
-        options=renewal.options,
-        policy=renewal.policy,
+    return _create(
+        Gate(
+            lab_id=old.lab_id,
+            subject_kind=old.subject_kind,
+            subject_uuid=old.subject_uuid,
+            root_uuid=old.root_uuid,
+            key=old.key,
+            iteration=old.iteration + 1,
+            previous=old,
+            reconsiders=reconsiders,
+            requested_by=old.requested_by,
+            protocol=renewal.protocol,
+            title=renewal.title[:200],
+            context=renewal.context[:300],
+            options=renewal.options,
+            policy=renewal.policy,
+        )
     )
 
 

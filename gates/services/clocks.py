@@ -13,7 +13,7 @@ from gates.services.answering import decide, read_statement, suggested_answers
 from gates.services.locking import lock_gate
 from gates.states import GATE, GateState
 from gates.subjects import tell_closed
-from record.errors import ConductorError
+from record.errors import BadInput, ConductorError
 from record.services import Author, record_event
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,11 @@ def time_out_gate(gate_id: int) -> bool:
         gate = lock_gate(gate_id)
         if gate.state != GateState.OPEN or gate.due_at is None or gate.due_at > timezone.now():
             return False
-        policy = Policy.read(gate.policy)
+        try:
+            policy = Policy.read(gate.policy)
+        except BadInput as error:  # it was spoilt by hand since; no default of it can be trusted
+            _close(gate, f"nobody answered in time. {error.message}")
+            return True
         if policy.on_timeout is None:
             _close(gate, "nobody answered in time")
         else:
@@ -124,7 +128,7 @@ def _close(gate: Gate, why: str) -> None:
         "time_out",
         lab_id=gate.lab_id,
         subject=gate.subject(),
-        message=f"{gate.title}, {gate.context}: {why}. Reopen it to decide.",
+        message=f"{gate.title}, {gate.context}: {why.rstrip('.')}. Reopen it to decide.",
         error=why[:2000],
         ended_at=timezone.now(),
     )

@@ -79,7 +79,6 @@ def receive_evidence(job: Job, gathered: Gathered) -> None:
         return
     try:
         with transaction.atomic():
-            Evidence.objects.filter(gate=gate).delete()  # of an attempt that failed; nobody was shown it
             Evidence.objects.bulk_create(Evidence(gate=gate, **piece) for piece in gathered.pieces)
             open_gate(gate, figures=gathered.figures, notes=gathered.notes)
     except ConductorError as error:

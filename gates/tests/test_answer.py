@@ -111,6 +111,12 @@ def test_answers_that_the_form_refuses(lab: Lab, people: People, answers: dict, 
     assert Gate.objects.get().state == "open"
 
 
+@pytest.mark.parametrize("answers", [None, [], "threshold", 7])
+def test_answers_that_are_no_fields(lab: Lab, people: People, answers: object) -> None:
+    with pytest.raises(InvalidAnswers, match="field -> value"):
+        answer(ask(lab), people.reviewer, answers=answers)
+
+
 def test_the_form_of_a_page_is_read_alike(lab: Lab, people: People) -> None:
     from django.http import QueryDict
 
@@ -120,8 +126,8 @@ def test_the_form_of_a_page_is_read_alike(lab: Lab, people: People) -> None:
     assert answer(gate, people.reviewer, answers=posted).decision.statement.answers["threshold"] == 2.5
 
 
-@pytest.mark.parametrize("verdict", ["maybe", "", "x" * 1000, "decide"])
-def test_an_unknown_verdict(lab: Lab, people: People, verdict: str) -> None:
+@pytest.mark.parametrize("verdict", ["maybe", "", "x" * 1000, "decide", ["approve"], None, 1])
+def test_an_unknown_verdict(lab: Lab, people: People, verdict: object) -> None:
     with pytest.raises(BadInput) as refused:
         answer(ask(lab), people.reviewer, verdict)
 

@@ -117,6 +117,16 @@ def test_a_default_that_does_not_hold_decides_nothing(lab: Lab, tick: Callable, 
     assert gate.state == "timed_out" and "the stated default doesn't hold" in gate.error
 
 
+def test_a_spoilt_policy_decides_nothing(lab: Lab, tick: Callable) -> None:
+    gate = ask(lab, policy={"due_s": 60, "on_timeout": "approve"})
+    Gate.objects.update(policy={"quorum": "many"})
+
+    assert tick(60) == 1
+
+    gate.refresh_from_db()
+    assert gate.state == "timed_out" and "policy can't be used" in gate.error
+
+
 def test_the_suggestion_as_default_leaves_out_what_the_form_does_not_ask(
     lab: Lab, tick: Callable, threshold: Threshold
 ) -> None:

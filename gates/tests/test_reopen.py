@@ -79,6 +79,17 @@ def test_it_supersedes_the_last_that_was_decided(lab: Lab, applied: Gate, people
     assert answer(third, people.reviewer, reason="Yes.").decision.supersedes == applied.decision
 
 
+def test_new_work_at_the_same_gate_supersedes_nothing(applied: Gate, people: People) -> None:
+    author = Author.policy("the phase has come to this gate again")
+
+    fresh = reopen_gate(gate_id=applied.pk, author=author, reason="Attempt 2.")
+
+    assert not Decision.objects.filter(verdict="reopen").exists()
+    assert Event.objects.get(kind="gate.reopen").decision is None
+    decision = answer(fresh, people.reviewer).decision
+    assert (decision.supersedes, decision.iteration) == (None, 2)
+
+
 @pytest.mark.parametrize("who", ["viewer", "operator", "outsider"])
 def test_who_may_not_reopen(applied: Gate, people: People, who: str) -> None:
     with pytest.raises(NotAllowed):
