@@ -30,4 +30,5 @@ urlpatterns = [
     path("v1/token/<slug:token_key>/", OneTokenView.as_view(), name="one-token"),
     path("v1/", include(router.urls)),
     path("v1/", include(jobs.commands)),
+    path("v1/", include(gates.commands)),
 ]

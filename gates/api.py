@@ -1,11 +1,31 @@
-"""The API of gates and their evidence."""
+"""The API of gates and their evidence: what is asked, what is shown, and the answers."""
 
+from pathlib import PurePosixPath
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.http import HttpResponse
+from django.urls import path
+from django.utils.http import content_disposition_header
 from django_filters import rest_framework as filters
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.serializers import BaseSerializer
 
+from gates import services
+from gates.describe import describe_form
+from gates.inbox import waiting_for
 from gates.models import Ballot, Evidence, Gate
+from gates.protocols import find_protocol
+from gates.services import may_answer
+from gates.store import read_evidence
 from record.models import Decision, Lab
-from record.rest import LabReadOnly
+from record.rest import AnyAccept, Command, LabReadOnly, NoInput, StrictSerializer, author_of
+from record.services import Author
 
 
 class EvidenceOutput(serializers.ModelSerializer[Evidence]):
@@ -22,7 +42,7 @@ class EvidenceOutput(serializers.ModelSerializer[Evidence]):
 class BallotOutput(serializers.ModelSerializer[Ballot]):
     class Meta:
         model = Ballot
-        fields = ["voter_name", "door", "verdict", "answers", "reason", "digest", "at"]
+        fields = ["voter_name", "door", "verdict", "answers", "reason", "digest", "at", "replaced_at"]
 
 
 class GateOutput(serializers.ModelSerializer[Gate]):
@@ -40,18 +60,87 @@ class GateOutput(serializers.ModelSerializer[Gate]):
         ]  # fmt: skip
 
 
+class VerdictOutput(serializers.Serializer[Any]):
+    verdict = serializers.CharField(help_text="what to send")
+    label = serializers.CharField()  # type: ignore[assignment]
+    consequence = serializers.CharField()
+    needs_reason = serializers.BooleanField()
+    needs_answers = serializers.BooleanField(help_text="whether the form must be filled in whole")
+
+
+class FieldOutput(serializers.Serializer[Any]):
+    """A field of the gate's form; beside these, what belongs to its kind."""
+
+    name = serializers.CharField()
+    kind = serializers.ChoiceField(choices=["text", "number", "choice", "many", "yes_no", "items"])
+    label = serializers.CharField()  # type: ignore[assignment]
+    help = serializers.CharField()
+    required = serializers.BooleanField()  # type: ignore[assignment]
+    initial = serializers.JSONField(help_text="what is suggested, or null")
+    unit = serializers.CharField(required=False, help_text="of a number")
+    min = serializers.FloatField(required=False, allow_null=True)
+    max = serializers.FloatField(required=False, allow_null=True)
+    whole = serializers.BooleanField(required=False)
+    max_length = serializers.IntegerField(required=False, allow_null=True)
+    choices = serializers.DictField(child=serializers.CharField(), required=False, help_text="value -> label")
+    items = serializers.ListField(child=serializers.CharField(), required=False)
+    verdicts = serializers.DictField(child=serializers.CharField(), required=False, help_text="value -> label")
+    keep = serializers.BooleanField(required=False)
+    note = serializers.BooleanField(required=False)
+
+
+class MayAnswerOutput(serializers.Serializer[Any]):
+    allowed = serializers.BooleanField()
+    code = serializers.CharField(help_text="why not, for programs; empty if allowed")
+    message = serializers.CharField(help_text="why not, in words; empty if allowed")
+
+
 class GateDetail(GateOutput):
     """With what a person needs to answer it."""
 
     evidence = EvidenceOutput(many=True, read_only=True)
     ballots = BallotOutput(many=True, read_only=True)
     previous = serializers.PrimaryKeyRelatedField[Gate](read_only=True)
+    next = serializers.SerializerMethodField(help_text="the iteration after this one, if it was reopened")
+    may_answer = serializers.SerializerMethodField(help_text="whether you may answer it now")
+    verdicts = serializers.SerializerMethodField(help_text="what can be said; empty without its protocol")
+    form = serializers.SerializerMethodField(help_text="what is asked with the answer; null without its protocol")
 
     class Meta(GateOutput.Meta):
         fields = [
-            *GateOutput.Meta.fields, "previous", "policy", "suggestion", "figures", "notes", "digest", "evidence",
-            "ballots",
+            *GateOutput.Meta.fields, "previous", "next", "policy", "suggestion", "figures", "notes", "digest",
+            "may_answer", "verdicts", "form", "evidence", "ballots",
         ]  # fmt: skip
+
+    def get_next(self, gate: Gate) -> int | None:
+        return gate.next.pk if hasattr(gate, "next") else None
+
+    @extend_schema_field(MayAnswerOutput)
+    def get_may_answer(self, gate: Gate) -> dict[str, Any]:
+        refusal = may_answer(gate, self.context["request"].user)
+        if refusal is None:
+            return {"allowed": True, "code": "", "message": ""}
+        return {"allowed": False, "code": refusal.code, "message": refusal.message}
+
+    @extend_schema_field(VerdictOutput(many=True))
+    def get_verdicts(self, gate: Gate) -> list[dict[str, Any]]:
+        protocol = find_protocol(gate)
+        said = protocol.verdicts_at(gate) if protocol else {}
+        return [
+            {
+                "verdict": key,
+                "label": verdict.label,
+                "consequence": verdict.consequence,
+                "needs_reason": verdict.needs_reason,
+                "needs_answers": verdict.needs_answers,
+            }
+            for key, verdict in said.items()
+        ]
+
+    @extend_schema_field(FieldOutput(many=True, allow_null=True))
+    def get_form(self, gate: Gate) -> list[dict[str, Any]] | None:
+        protocol = find_protocol(gate)
+        return describe_form(protocol.form(gate)) if protocol else None
 
 
 class GateFilter(filters.FilterSet):
@@ -72,6 +161,12 @@ class GateViewSet(LabReadOnly):
     filterset_class = GateFilter
     ordering_fields = ["id", "opened_at", "due_at"]
 
+    @extend_schema(operation_id="gates_waiting", responses=GateOutput(many=True), filters=False)
+    @action(detail=False, pagination_class=None, filter_backends=())
+    def waiting(self, request: Request) -> Response:
+        """The gates that you may answer now and have not answered yet, the longest waiting first; not paginated."""
+        return Response(GateOutput(waiting_for(request.user), many=True, context={"request": request}).data)
+
 
 class EvidenceFilter(filters.FilterSet):
     class Meta:
@@ -89,3 +184,130 @@ class EvidenceViewSet(LabReadOnly):
     lookup_field = "uuid"
     lookup_value_converter = "uuid"
     ordering_fields = ["name"]
+
+    @extend_schema(responses={(200, "application/octet-stream"): OpenApiTypes.BINARY})
+    @action(detail=True, content_negotiation_class=AnyAccept)
+    def file(self, request: Request, uuid: UUID) -> HttpResponse:
+        """The bytes that were shown, checked against their SHA-256; never as something that a browser would run."""
+        piece = self.get_object()
+        etag = f'"{piece.sha256}"'
+        unchanged = request.headers.get("If-None-Match") == etag
+        response = HttpResponse(status=304) if unchanged else HttpResponse(read_evidence(piece))
+        for name, value in _sealed(piece, etag).items():
+            response.headers[name] = value
+        return response
+
+
+def _sealed(piece: Evidence, etag: str) -> dict[str, str]:
+    return {
+        "Content-Type": piece.media_type,
+        "ETag": etag,
+        "Cache-Control": "private, max-age=86400",
+        "Content-Security-Policy": "sandbox; default-src 'none'",
+        "X-Content-Type-Options": "nosniff",
+        "Content-Disposition": content_disposition_header(True, PurePosixPath(piece.name).name) or "attachment",
+    }
+
+
+class DecideInput(StrictSerializer):
+    """An answer, bound to what was seen."""
+
+    verdict = serializers.CharField(max_length=60)
+    answers = serializers.DictField(default=dict, help_text="values of the gate's form, by the names of its fields")
+    reason = serializers.CharField(max_length=10_000, allow_blank=True, default="")
+    digest = serializers.CharField(max_length=64, help_text="the gate's digest, as it was shown with the evidence")
+    override = serializers.BooleanField(
+        default=False, help_text="as administrator, decide in spite of the policy; owes a reason"
+    )
+
+
+class DecideOutput(serializers.Serializer[Any]):
+    message = serializers.CharField(help_text="what became of the answer, in words")
+    decision = serializers.UUIDField(allow_null=True, help_text="null while more answers are needed")
+    gate = GateOutput()
+
+
+class GateCommand(Command):
+    """The gates' services ask the policy themselves; here only what is not the person's to see is hidden."""
+
+    queryset = GateViewSet.queryset
+    output_class: ClassVar[type[BaseSerializer[Any]]] = GateOutput
+
+
+class Decide(GateCommand):
+    """Answer a gate. The first answer that is committed wins; the others are told whose it was (409)."""
+
+    input_class = DecideInput
+    output_class = DecideOutput
+    operation = "gates_decide"
+
+    def post(self, request: Request, pk: int) -> Response:
+        given = self.given(request, self.find(request, pk))
+        digest = given.pop("digest")
+        answer = services.answer_gate(gate_id=pk, author=author_of(request), seen_digest=digest, **given)
+        decision = answer.decision.uuid if answer.decision else None
+        return self.show({"message": answer.message, "decision": decision, "gate": self.queryset.get(pk=pk)})
+
+
+class DelegateInput(StrictSerializer):
+    to = serializers.CharField(max_length=150, help_text="user name of somebody who may answer gates in this lab")
+    reason = serializers.CharField(max_length=10_000)
+
+
+class Delegate(GateCommand):
+    """Let somebody else answer too."""
+
+    input_class = DelegateInput
+    operation = "gates_delegate"
+
+    def carry_out(self, found: Gate, author: Author, **given: Any) -> None:
+        services.delegate_gate(gate_id=found.pk, author=author, to_username=given["to"], reason=given["reason"])
+
+
+class Reopen(GateCommand):
+    """Ask again, in a new iteration; that one is the answer."""
+
+    operation = "gates_reopen"
+    success = 201
+
+    def carry_out(self, found: Gate, author: Author, **given: Any) -> Gate:
+        return services.reopen_gate(gate_id=found.pk, author=author, **given)
+
+
+class Withdraw(GateCommand):
+    """Take the question back."""
+
+    operation = "gates_withdraw"
+
+    def carry_out(self, found: Gate, author: Author, **given: Any) -> None:
+        services.withdraw_gate(gate_id=found.pk, author=author, **given)
+
+
+class RetryPreparing(GateCommand):
+    """Make the evidence anew, after that failed."""
+
+    input_class = NoInput
+    operation = "gates_retry_preparing"
+
+    def carry_out(self, found: Gate, author: Author, **given: Any) -> None:
+        services.retry_preparing(gate_id=found.pk, author=author)
+
+
+class RetryApplying(GateCommand):
+    """Write the decision's effects back once more, after that failed."""
+
+    input_class = NoInput
+    operation = "gates_retry_applying"
+
+    def carry_out(self, found: Gate, author: Author, **given: Any) -> None:
+        services.retry_applying(gate_id=found.pk, author=author)
+
+
+commands = [
+    path("gates/<int:pk>/decide/", Decide.as_view(), name="gate-decide"),
+    path("gates/<int:pk>/delegate/", Delegate.as_view(), name="gate-delegate"),
+    path("gates/<int:pk>/reopen/", Reopen.as_view(), name="gate-reopen"),
+    path("gates/<int:pk>/withdraw/", Withdraw.as_view(), name="gate-withdraw"),
+    path("gates/<int:pk>/retry-preparing/", RetryPreparing.as_view(), name="gate-retry-preparing"),
+    path("gates/<int:pk>/retry-applying/", RetryApplying.as_view(), name="gate-retry-applying"),
+]

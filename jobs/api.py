@@ -15,6 +15,7 @@ from jobs.models import Job, Target
 from jobs.services import request_cancel
 from jobs.shells import shell_for, within_roots
 from jobs.states import JobState
+from record.access import Ability
 from record.models import Lab
 from record.rest import Command, LabReadOnly, RefusalOutput, StrictSerializer
 from record.services import Author
@@ -151,6 +152,7 @@ class CancelJob(Command):
 
     queryset = JobViewSet.queryset
     output_class = JobOutput
+    ability = Ability.OPERATE
     operation = "jobs_cancel"
 
     def carry_out(self, found: Job, author: Author, **given: Any) -> None:

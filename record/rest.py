@@ -19,7 +19,7 @@ from rest_framework.serializers import BaseSerializer
 from rest_framework.views import APIView
 from rest_framework.viewsets import ReadOnlyModelViewSet
 
-from record.access import Ability, require, visible
+from record.access import require, visible
 from record.models import Door
 from record.services import Author
 
@@ -51,7 +51,7 @@ class StrictSerializer(serializers.Serializer[Any]):
 class ReasonInput(StrictSerializer):
     """Why; kept with the decision or the event."""
 
-    reason = serializers.CharField(max_length=4000, required=False, allow_blank=True, default="")
+    reason = serializers.CharField(max_length=10_000, required=False, allow_blank=True, default="")
 
 
 class NoInput(StrictSerializer):
@@ -125,14 +125,14 @@ class CommandSchema(AutoSchema):
 class Command(APIView):
     """One verb on one thing: find it, ask the policy, read the input, call one service, show what came of it.
 
-    `ability` is asked for here in the thing's lab; None where the service itself asks the policy. `carry_out` may
-    return the row to show; otherwise the thing itself is shown, as it is then.
+    Services ask the policy themselves; where one does not, `ability` names what is needed in the thing's lab.
+    `carry_out` may return the row to show; otherwise the thing itself is shown, as it is then.
     """
 
     schema = CommandSchema()
     queryset: ClassVar[QuerySet[Any]]
     lab_path: ClassVar[str] = "lab"
-    ability: ClassVar[str | None] = Ability.OPERATE
+    ability: ClassVar[str | None] = None
     input_class: ClassVar[type[StrictSerializer]] = ReasonInput
     output_class: ClassVar[type[BaseSerializer[Any]]]
     operation: ClassVar[str]

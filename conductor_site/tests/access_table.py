@@ -38,7 +38,7 @@ POST   runs:exclude            series     302 404 403 403 302 302
 GET    runs:include            series     302 404 403 403 200 200
 POST   runs:include            series     302 404 403 403 302 302
 GET    gates:detail            gate       302 404 200 200 200 200
-GET    gates:evidence          gate,evidence 302 404 410 410 410 410
+GET    gates:evidence          gate,evidence 302 404 200 200 200 200
 GET    gates:pulse             gate       302 404 204 204 204 204
 POST   gates:decide            gate       302 404 409 409 409 409
 POST   gates:consequence       gate       302 404 200 200 200 200
@@ -75,6 +75,14 @@ GET    api:job-log             job        401 404 200 200 200 200
 POST   api:job-cancel          job        401 404 403 200 403 200
 GET    api:gate-list           -          401 200 200 200 200 200
 GET    api:gate-detail         gate       401 404 200 200 200 200
+GET    api:gate-waiting        -          401 200 200 200 200 200
+POST   api:gate-decide         gate       401 404 403 403 200 200
+POST   api:gate-delegate       gate       401 404 403 403 200 200
+POST   api:gate-reopen         ended_gate 401 404 403 403 201 201
+POST   api:gate-withdraw       gate       401 404 403 200 200 200
+POST   api:gate-retry-preparing unprepared_gate 401 404 403 200 200 200
+POST   api:gate-retry-applying unapplied_gate 401 404 403 200 200 200
+GET    api:evidence-file       evidence   401 404 200 200 200 200
 GET    api:evidence-list       -          401 200 200 200 200 200
 GET    api:evidence-detail     evidence   401 404 200 200 200 200
 GET    api:pipeline-list       -          401 200 200 200 200 200
@@ -97,6 +105,10 @@ BODIES: dict[str, dict[str, Any]] = {
     "runs:exclude": {"reason": "streaks"},
     "runs:include": {"reason": "the streaks are gone"},
     "api:token": {"username": "viewer", "password": "a long enough password"},
+    "api:gate-decide": {"verdict": "approve", "answers": {"shift": 4.5}, "digest": "d" * 64},
+    "api:gate-delegate": {"to": "administrator", "reason": "she knows this sample"},
+    "api:gate-reopen": {"reason": "the series was measured anew"},
+    "api:gate-withdraw": {"reason": "asked by mistake"},
 }
 
 # Values of the parameters of URLs that name no thing of the world.

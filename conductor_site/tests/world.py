@@ -1,8 +1,9 @@
 """One of each thing in a lab, for the tests that walk over everything."""
 
-import hashlib
 import os
 import platform
+import struct
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from gates.models import Ballot, Evidence, Gate
+from gates.store import put
 from jobs.models import Job, Target
 from record.models import Decision, Event, Lab
 from record.services import record_event
@@ -22,6 +24,19 @@ SPEC = PipelineSpec(
     title="Tomography",
     phases=(PhaseSpec(key="align", title="Alignment", per_species=False, scripts=("align.slurm",)),),
     gates=(GateSpec(key="after_align", protocol="generic", phase="align", where="after", title="Alignment"),),
+)
+
+
+def _chunk(kind: bytes, body: bytes) -> bytes:
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+
+# A grey PNG of one pixel.
+PIXEL = (
+    b"\x89PNG\r\n\x1a\n"
+    + _chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0))
+    + _chunk(b"IDAT", zlib.compress(b"\x00\x80"))
+    + _chunk(b"IEND", b"")
 )
 
 
@@ -38,6 +53,9 @@ class World:
     phase: Phase
     job: Job
     gate: Gate
+    ended_gate: Gate
+    unprepared_gate: Gate
+    unapplied_gate: Gate
     evidence: Evidence
     ballot: Ballot
     decision: Decision
@@ -53,12 +71,32 @@ def make_world(lab: Lab, person: User, folder: Path, *, name: str = "first") -> 
     phase = make_phase(run, key="align")
     decision = decide(lab, person, subject=phase.subject(), reason="the fiducials are well tracked")
     gate = make_gate(lab, phase, person)
+    ended = make_gate(lab, phase, person, key="timed_out", state="timed_out", ended_at=timezone.now())
+    unprepared = make_gate(lab, phase, person, key="unprepared", state="prepare_failed", error="the disk is full")
+    unapplied = make_gate(
+        lab, phase, person, key="unapplied", state="apply_failed", decision=decision, error="the disk is full"
+    )
     evidence = make_evidence(gate)
     ballot = Ballot.objects.create(gate=gate, voter=person, voter_name="A", door="web", verdict="approve", digest="d")
     job = make_job(lab, target, phase, folder)
     event = record_event(lab_id=lab.pk, kind="run.create", subject=run.subject())
     return World(
-        lab, target, run.snapshot.pipeline, run, species, series, phase, job, gate, evidence, ballot, decision, event
+        lab=lab,
+        target=target,
+        pipeline=run.snapshot.pipeline,
+        run=run,
+        species=species,
+        series=series,
+        phase=phase,
+        job=job,
+        gate=gate,
+        ended_gate=ended,
+        unprepared_gate=unprepared,
+        unapplied_gate=unapplied,
+        evidence=evidence,
+        ballot=ballot,
+        decision=decision,
+        event=event,
     )
 
 
@@ -87,31 +125,39 @@ def make_phase(run: Run, *, key: str, position: int = 0, **fields: Any) -> Phase
     return Phase.objects.create(run=run, key=key, title=f"Phase {key}", position=position, **fields)
 
 
-def make_gate(lab: Lab, phase: Phase, person: User, *, key: str = "after_align") -> Gate:
+def make_gate(lab: Lab, phase: Phase, person: User, *, key: str = "after_align", **fields: Any) -> Gate:
+    """An open gate that asks for a number of pixels, unless `fields` say otherwise."""
+    question = {"name": "shift", "kind": "number", "label": "Largest shift", "unit": "px", "min": 0, "max": 20}
+    defaults: dict[str, Any] = {
+        "protocol": "generic",
+        "options": {"fields": [question]},
+        "suggestion": {"shift": 4.5},
+        "state": "open",
+        "opened_at": timezone.now(),
+        "digest": "d" * 64,
+    }
     return Gate.objects.create(
         lab=lab,
         subject_kind="phase",
         subject_uuid=phase.uuid,
         root_uuid=phase.run.uuid,
         key=key,
-        protocol="not_installed",
         title="Alignment",
-        context="run first, align",
-        state="open",
-        opened_at=timezone.now(),
+        context=f"run {phase.run.name}, {phase.key}",
         requested_by=person,
-        digest="d" * 64,
+        **(defaults | fields),
     )
 
 
-def make_evidence(gate: Gate, *, name: str = "00_slices/TS_001.png", content: bytes = b"\x89PNG") -> Evidence:
+def make_evidence(gate: Gate, *, name: str = "00_slices/TS_001.png", content: bytes = PIXEL) -> Evidence:
+    stored = put(content, name=name, kind="image")
     return Evidence.objects.create(
         gate=gate,
         name=name,
         kind="image",
-        media_type="image/png",
-        sha256=hashlib.sha256(content).hexdigest(),
-        size_bytes=len(content),
+        media_type=stored.media_type,
+        sha256=stored.sha256,
+        size_bytes=stored.size_bytes,
     )
 
 
