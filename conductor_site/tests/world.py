@@ -1,6 +1,5 @@
 """One of each thing in a lab, for the tests that walk over everything."""
 
-import os
 import platform
 import struct
 import zlib
@@ -14,17 +13,12 @@ from django.utils import timezone
 from gates.models import Ballot, Evidence, Gate
 from gates.store import put
 from jobs.models import Job, Target
-from record.models import Decision, Event, Lab
-from record.services import record_event
+from record.models import Decision, Door, Event, Lab
+from record.services import Author, record_event
 from record.tests.factories import decide
-from runs.models import Phase, Pipeline, Run, Snapshot, Species, TiltSeries
-from runs.pipeline.spec import GateSpec, PhaseSpec, PipelineSpec
-
-SPEC = PipelineSpec(
-    title="Tomography",
-    phases=(PhaseSpec(key="align", title="Alignment", per_species=False, scripts=("align.slurm",)),),
-    gates=(GateSpec(key="after_align", protocol="generic", phase="align", where="after", title="Alignment"),),
-)
+from runs.models import Phase, Pipeline, Run, Species, TiltSeries
+from runs.services.create import create_run
+from runs.tests.factories import write_pipeline
 
 
 def _chunk(kind: bytes, body: bytes) -> bytes:
@@ -66,9 +60,9 @@ def make_world(lab: Lab, person: User, folder: Path, *, name: str = "first") -> 
     """One of each thing in `lab`, made by `person`; files lie under `folder`."""
     target = make_target(lab, folder, name=f"local-{name}")
     run = make_run(lab, person, target, folder, name=name)
-    species = Species.objects.create(run=run, label="ribosome")
+    species = run.species.get()
     series = TiltSeries.objects.create(run=run, name="TS_001")
-    phase = make_phase(run, key="align")
+    phase = run.phases.order_by("position")[0]
     decision = decide(lab, person, subject=phase.subject(), reason="the fiducials are well tracked")
     gate = make_gate(lab, phase, person)
     ended = make_gate(lab, phase, person, key="timed_out", state="timed_out", ended_at=timezone.now())
@@ -109,15 +103,18 @@ def make_target(lab: Lab, folder: Path, *, name: str) -> Target:
 
 
 def make_run(lab: Lab, person: User, target: Target, folder: Path, *, name: str) -> Run:
-    pipeline, _ = Pipeline.objects.get_or_create(lab=lab, name="tomo", defaults={"folder": str(folder / "pipeline")})
-    snapshot, _ = Snapshot.objects.get_or_create(pipeline=pipeline, digest="a" * 64, defaults={"spec": SPEC.to_json()})
-    return Run.objects.create(
-        lab=lab,
-        name=name,
-        snapshot=snapshot,
+    """A run of the small pipeline that the tests of runs use; it waits for its first job to be planned."""
+    where = write_pipeline(folder / "pipeline")
+    pipeline, _ = Pipeline.objects.get_or_create(lab=lab, name="tomo", defaults={"folder": str(where)})
+    return create_run(
+        lab_id=lab.pk,
+        author=Author.person(person, Door.WEB),
+        pipeline=pipeline,
         target=target,
-        work_dir=os.path.join(target.roots[0], name),
-        created_by=person,
+        name=name,
+        work_dir=f"{target.roots[0]}/{name.replace(' ', '_')}",
+        conf={},
+        species=["alpha"],
     )
 
 
