@@ -31,4 +31,5 @@ urlpatterns = [
     path("v1/", include(router.urls)),
     path("v1/", include(jobs.commands)),
     path("v1/", include(gates.commands)),
+    path("v1/", include(runs.commands)),
 ]

@@ -2,8 +2,11 @@
 
 from django.contrib import admin
 
+from gates import services
 from gates.models import Ballot, Evidence, Gate
-from record.backoffice import ReadOnly, ReadOnlyInline, short
+from record.access import Ability
+from record.backoffice import ReadOnly, ReadOnlyInline, ReasonedAction, short
+from record.services import Author
 
 
 class BallotInline(ReadOnlyInline):
@@ -16,6 +19,24 @@ class EvidenceInline(ReadOnlyInline):
     fields = ["name", "kind", "title", "item", "media_type", "size_bytes", "sha256"]
 
 
+# The gates' services ask for more than to be seen; here that is the least.
+def _reopen(gate: Gate, author: Author, reason: str) -> str:
+    fresh = services.reopen_gate(gate_id=gate.pk, author=author, reason=reason)
+    return f"reopened as iteration {fresh.iteration}"
+
+
+def _withdraw(gate: Gate, author: Author, reason: str) -> None:
+    services.withdraw_gate(gate_id=gate.pk, author=author, reason=reason)
+
+
+def _retry_preparing(gate: Gate, author: Author, reason: str) -> None:
+    services.retry_preparing(gate_id=gate.pk, author=author)
+
+
+def _retry_applying(gate: Gate, author: Author, reason: str) -> None:
+    services.retry_applying(gate_id=gate.pk, author=author)
+
+
 @admin.register(Gate)
 class GateAdmin(ReadOnly):
     list_display = ["id", "title", "context", "lab", "iteration", "state", "opened_at", "due_at", "trouble"]
@@ -25,6 +46,12 @@ class GateAdmin(ReadOnly):
     raw_id_fields = ["requested_by", "delegated_to", "previous", "decision"]
     search_fields = ["title", "context", "key", "uuid", "subject_uuid", "root_uuid"]
     inlines = [EvidenceInline, BallotInline]
+    actions = [
+        ReasonedAction("reopen", Ability.DECIDE, _reopen),
+        ReasonedAction("withdraw", Ability.VIEW, _withdraw, done="withdrawn"),
+        ReasonedAction("prepare again", Ability.VIEW, _retry_preparing, done="being prepared again", asks=False),
+        ReasonedAction("apply again", Ability.VIEW, _retry_applying, done="being applied again", asks=False),
+    ]
 
     @admin.display(description="error")
     def trouble(self, gate: Gate) -> str:

@@ -73,6 +73,7 @@ class ReasonForm(forms.Form):
 class ReasonedAction:
     """An admin action: asks for a reason on a page of its own, then calls `carry_out(row, author, reason)` a row.
 
+    With `asks` false it acts at once, and the reason is empty: for what is merely tried again.
     Every row is a transaction of the service's own; a refusal is shown in its words and the others go on.
     """
 
@@ -86,11 +87,12 @@ class ReasonedAction:
         *,
         lab_of: Callable[[Any], int] = lambda row: row.lab_id,
         done: str = "done",
+        asks: bool = True,
     ) -> None:
         self.verb, self.ability, self.carry_out = verb, ability, carry_out
-        self.lab_of, self.done = lab_of, done
+        self.lab_of, self.done, self.asks = lab_of, done, asks
         self.__name__ = verb.replace(" ", "_")
-        self.short_description = f"{verb[0].upper()}{verb[1:]} …"
+        self.short_description = f"{verb[0].upper()}{verb[1:]}{' …' if asks else ''}"
 
     def __call__(
         self, model_admin: admin.ModelAdmin, request: HttpRequest, queryset: QuerySet[Any]
@@ -98,6 +100,9 @@ class ReasonedAction:
         rows = list(queryset[: MOST_AT_ONCE + 1])
         if len(rows) > MOST_AT_ONCE:
             model_admin.message_user(request, f"Choose at most {MOST_AT_ONCE} at once.", messages.ERROR)
+            return None
+        if not self.asks:
+            self._carry_out_all(model_admin, request, rows, "")
             return None
         form = ReasonForm(request.POST if "confirmed" in request.POST else None)
         if not form.is_valid():

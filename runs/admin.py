@@ -1,13 +1,17 @@
 """The admin of pipelines (set up here), runs and their parts (read here; acted on by services)."""
 
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from record.backoffice import Editable, ReadOnly, ReadOnlyInline, short
+from record.access import Ability
+from record.backoffice import Editable, ReadOnly, ReadOnlyInline, ReasonedAction, short
+from record.services import Author
 from runs.models import Phase, Pipeline, Run, Snapshot, Species, TiltSeries
+from runs.services.control import archive_run, cancel_run, pause_run, resume_run
 
 
 @admin.register(Pipeline)
@@ -48,6 +52,13 @@ class PhaseInline(ReadOnlyInline):
         return super().get_queryset(request).select_related("species")
 
 
+def _on_run(service: Callable[..., Any]) -> Callable[[Run, Author, str], None]:
+    def carry_out(run: Run, author: Author, reason: str) -> None:
+        service(run=run, author=author, reason=reason)
+
+    return carry_out
+
+
 @admin.register(Run)
 class RunAdmin(ReadOnly):
     list_display = ["id", "name", "lab", "pipeline", "target", "state", "created_by", "created_at", "archived_at"]
@@ -57,6 +68,12 @@ class RunAdmin(ReadOnly):
     search_fields = ["name", "work_dir", "uuid"]
     date_hierarchy = "created_at"
     inlines = [SpeciesInline, PhaseInline, TiltSeriesInline]
+    actions = [
+        ReasonedAction("pause", Ability.OPERATE, _on_run(pause_run), done="paused"),
+        ReasonedAction("resume", Ability.OPERATE, _on_run(resume_run), done="resumed"),
+        ReasonedAction("cancel", Ability.OPERATE, _on_run(cancel_run), done="cancelled"),
+        ReasonedAction("archive", Ability.OPERATE, _on_run(archive_run), done="archived"),
+    ]
 
     @admin.display(description="pipeline")
     def pipeline(self, run: Run) -> str:

@@ -1,15 +1,26 @@
-"""The API of pipelines, runs, phases and tilt series."""
+"""The API of pipelines, runs, phases and tilt series: reading them, and what people do to them."""
 
 from typing import Any
 
 from django.db.models import QuerySet
+from django.urls import path, reverse
 from django_filters import rest_framework as filters
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
 
 from jobs.models import Target
+from record.access import visible
 from record.models import Decision, Lab
-from record.rest import LabReadOnly
+from record.rest import Command, LabReadOnly, ReasonInput, RefusalOutput, StrictSerializer, author_of
+from record.services import Author
 from runs.models import Phase, Pipeline, Run, Species, TiltSeries
+from runs.progress import Estimate, estimate
+from runs.services import control
+from runs.services.create import create_run
+from runs.services.series import exclude_series, include_series
+from runs.services.settings import set_conf
 
 
 class PipelineOutput(serializers.ModelSerializer[Pipeline]):
@@ -53,8 +64,28 @@ class PhaseOutput(serializers.ModelSerializer[Phase]):
         model = Phase
         fields = [
             "id", "uuid", "run", "key", "species", "title", "position", "optional", "needs", "state", "attempt",
-            "completion", "items_done", "items_total", "started_at", "ended_at", "reason", "stale_since",
+            "completion", "items_done", "items_total", "started_at", "ended_at", "reason", "stale_since", "gate_asked",
+            "gates_passed", "again",
         ]  # fmt: skip
+
+
+class EstimateOutput(serializers.Serializer[Estimate]):
+    elapsed_s = serializers.FloatField()
+    remaining_s = serializers.FloatField(allow_null=True, help_text="null where there is nothing to judge by")
+    from_attempts = serializers.IntegerField(help_text="by how many earlier attempts it is judged")
+
+
+class PhaseDetail(PhaseOutput):
+    """With how long it may still take, and the outputs that were found."""
+
+    estimate = serializers.SerializerMethodField()
+
+    class Meta(PhaseOutput.Meta):
+        fields = [*PhaseOutput.Meta.fields, "estimate", "outputs"]
+
+    @extend_schema_field(EstimateOutput)
+    def get_estimate(self, phase: Phase) -> dict[str, Any]:
+        return EstimateOutput(estimate(phase)).data
 
 
 class TiltSeriesOutput(serializers.ModelSerializer[TiltSeries]):
@@ -83,8 +114,8 @@ class RunOutput(serializers.ModelSerializer[Run]):
     class Meta:
         model = Run
         fields = [
-            "id", "uuid", "lab", "name", "pipeline", "snapshot_digest", "target", "work_dir", "state", "conf",
-            "species", "created_by", "created_at", "ended_at", "archived_at",
+            "id", "uuid", "lab", "name", "pipeline", "snapshot_digest", "target", "work_dir", "state", "preset",
+            "conf", "species", "created_by", "created_at", "ended_at", "archived_at",
         ]  # fmt: skip
 
 
@@ -109,6 +140,29 @@ class RunFilter(filters.FilterSet):
         fields = ["state", "name", "uuid"]
 
 
+class Mine(serializers.PrimaryKeyRelatedField[Any]):
+    """A thing by its id, among those of the labs of whoever asks."""
+
+    def get_queryset(self) -> QuerySet[Any]:
+        found: Any = super().get_queryset()
+        request = self.context.get("request")
+        return visible(found, request.user) if request else found.none()
+
+
+class CreateInput(StrictSerializer):
+    """What a run is made of. Its lab is that of the pipeline."""
+
+    pipeline = Mine(queryset=Pipeline.objects.filter(archived_at=None), help_text="id")
+    target = Mine(queryset=Target.objects.filter(archived_at=None), help_text="id")
+    name = serializers.CharField(max_length=500)
+    work_dir = serializers.CharField(max_length=5000, help_text="absolute folder within the target's roots")
+    conf = serializers.DictField(default=dict, help_text="values of pipeline.conf, over those of the preset")
+    species = serializers.ListField(
+        child=serializers.CharField(max_length=200), default=list, max_length=100, help_text="labels, each a lane"
+    )
+    preset = serializers.CharField(max_length=200, default="", allow_blank=True)
+
+
 class RunViewSet(LabReadOnly):
     """Passages of data sets through pipelines, newest first."""
 
@@ -129,6 +183,21 @@ class RunViewSet(LabReadOnly):
             return queryset
         return queryset.prefetch_related("phases__species", "phases__needs", "tilt_series__excluded_by")
 
+    @extend_schema(
+        operation_id="runs_create",
+        request=CreateInput,
+        responses={201: RunDetail, 400: RefusalOutput, 403: RefusalOutput, 502: RefusalOutput},
+    )
+    def create(self, request: Request) -> Response:
+        """Begin a run. What can't be used is refused in words, and nothing is written."""
+        given = CreateInput(data=request.data, context={"request": request})
+        given.is_valid(raise_exception=True)
+        wish = given.validated_data
+        run = create_run(lab_id=wish["pipeline"].lab_id, author=author_of(request), **wish)
+        row = self.get_queryset().get(pk=run.pk)
+        where = request.build_absolute_uri(reverse("api:run-detail", kwargs={"pk": run.pk}))
+        return Response(RunDetail(row, context={"request": request}).data, status=201, headers={"Location": where})
+
 
 class PhaseFilter(filters.FilterSet):
     species = filters.CharFilter(field_name="species__label", label="label of the species")
@@ -142,8 +211,14 @@ class PhaseFilter(filters.FilterSet):
 class PhaseViewSet(LabReadOnly):
     """Phases of runs."""
 
-    queryset = Phase.objects.select_related("species").prefetch_related("needs").order_by("-run_id", "position", "id")
+    queryset = (
+        Phase.objects.select_related("species", "run__snapshot", "run__lab")
+        .defer("run__snapshot__spec")
+        .prefetch_related("needs")
+        .order_by("-run_id", "position", "id")
+    )
     serializer_class = PhaseOutput
+    detail_class = PhaseDetail
     filterset_class = PhaseFilter
     lab_path = "run__lab"
     ordering_fields = ["id", "position", "started_at", "ended_at"]
@@ -160,8 +235,154 @@ class TiltSeriesFilter(filters.FilterSet):
 class TiltSeriesViewSet(LabReadOnly):
     """Tilt series of runs."""
 
-    queryset = TiltSeries.objects.select_related("excluded_by").order_by("-run_id", "name")
+    queryset = TiltSeries.objects.select_related("excluded_by", "run").order_by("-run_id", "name")
     serializer_class = TiltSeriesOutput
     filterset_class = TiltSeriesFilter
     lab_path = "run__lab"
     ordering_fields = ["name"]
+
+
+class RunCommand(Command):
+    queryset = RunViewSet.queryset
+    output_class = RunOutput
+
+
+class Pause(RunCommand):
+    """Start nothing more in this run; what is running goes on to its end."""
+
+    operation = "runs_pause"
+
+    def carry_out(self, found: Run, author: Author, **given: Any) -> None:
+        control.pause_run(run=found, author=author, **given)
+
+
+class Resume(RunCommand):
+    """Go on with a paused run."""
+
+    operation = "runs_resume"
+
+    def carry_out(self, found: Run, author: Author, **given: Any) -> None:
+        control.resume_run(run=found, author=author, **given)
+
+
+class Cancel(RunCommand):
+    """End a run for good: its jobs are cancelled, its open gates withdrawn. What lies on disk stays."""
+
+    operation = "runs_cancel"
+
+    def carry_out(self, found: Run, author: Author, **given: Any) -> None:
+        control.cancel_run(run=found, author=author, **given)
+
+
+class Archive(RunCommand):
+    """Put an ended run away; it stays readable and takes no more commands."""
+
+    operation = "runs_archive"
+
+    def carry_out(self, found: Run, author: Author, **given: Any) -> None:
+        control.archive_run(run=found, author=author, **given)
+
+
+class ConfInput(ReasonInput):
+    values = serializers.DictField(allow_empty=False, help_text="values by their names")
+    species = serializers.CharField(
+        max_length=32, allow_null=True, default=None, help_text="label of the species whose conf it is; null: the run's"
+    )
+
+    def validate_species(self, label: str | None) -> Species | None:
+        if label is None:
+            return None
+        run: Run = self.context["found"]
+        species = run.species.filter(label=label).first()
+        if species is None:
+            there = ", ".join(run.species.values_list("label", flat=True)) or "none"
+            raise serializers.ValidationError(f"This run has no species {label!r}. It has: {there}.")
+        return species
+
+
+class SetConf(RunCommand):
+    """Change values of the run's conf, or of one species'; phases that have used one of them become stale."""
+
+    input_class = ConfInput
+    operation = "runs_set_conf"
+
+    def carry_out(self, found: Run, author: Author, **given: Any) -> None:
+        set_conf(run=found, author=author, **given)
+
+
+class PhaseCommand(Command):
+    queryset = PhaseViewSet.queryset
+    lab_path = "run__lab"
+    output_class = PhaseOutput
+
+
+class Retry(PhaseCommand):
+    """Try a failed phase again; its scripts go on with the items that are missing."""
+
+    operation = "phases_retry"
+
+    def carry_out(self, found: Phase, author: Author, **given: Any) -> None:
+        control.retry_phase(phase=found, author=author, **given)
+
+
+class Skip(PhaseCommand):
+    """Go on without a phase. One that isn't optional owes a reason."""
+
+    operation = "phases_skip"
+
+    def carry_out(self, found: Phase, author: Author, **given: Any) -> None:
+        control.skip_phase(phase=found, author=author, **given)
+
+
+class RunAgainInput(ReasonInput):
+    keep_outputs = serializers.BooleanField(
+        default=False, help_text="go on with the items that are missing, instead of setting aside what was made"
+    )
+
+
+class RunAgain(PhaseCommand):
+    """Do a phase again, and after it all that depends on it."""
+
+    input_class = RunAgainInput
+    operation = "phases_run_again"
+
+    def carry_out(self, found: Phase, author: Author, **given: Any) -> None:
+        control.run_again_from(phase=found, author=author, **given)
+
+
+class SeriesCommand(Command):
+    queryset = TiltSeriesViewSet.queryset
+    lab_path = "run__lab"
+    output_class = TiltSeriesOutput
+
+
+class Exclude(SeriesCommand):
+    """Leave a tilt series out from here on."""
+
+    operation = "tilt_series_exclude"
+
+    def carry_out(self, found: TiltSeries, author: Author, **given: Any) -> None:
+        exclude_series(series=found, author=author, **given)
+
+
+class Include(SeriesCommand):
+    """Bring an excluded tilt series back."""
+
+    operation = "tilt_series_include"
+
+    def carry_out(self, found: TiltSeries, author: Author, **given: Any) -> None:
+        include_series(series=found, author=author, **given)
+
+
+commands = [
+    path("runs/<int:pk>/pause/", Pause.as_view(), name="run-pause"),
+    path("runs/<int:pk>/resume/", Resume.as_view(), name="run-resume"),
+    path("runs/<int:pk>/cancel/", Cancel.as_view(), name="run-cancel"),
+    path("runs/<int:pk>/archive/", Archive.as_view(), name="run-archive"),
+    path("runs/<int:pk>/conf/", SetConf.as_view(), name="run-conf"),
+    path("phases/<int:pk>/retry/", Retry.as_view(), name="phase-retry"),
+    path("phases/<int:pk>/skip/", Skip.as_view(), name="phase-skip"),
+    path("phases/<int:pk>/run-again/", RunAgain.as_view(), name="phase-run-again"),
+    path("tilt-series/<int:pk>/exclude/", Exclude.as_view(), name="tilt-series-exclude"),
+    path("tilt-series/<int:pk>/include/", Include.as_view(), name="tilt-series-include"),
+]

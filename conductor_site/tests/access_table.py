@@ -89,14 +89,29 @@ GET    api:pipeline-list       -          401 200 200 200 200 200
 GET    api:pipeline-detail     pipeline   401 404 200 200 200 200
 GET    api:run-list            -          401 200 200 200 200 200
 GET    api:run-detail          run        401 404 200 200 200 200
+POST   api:run-list            -          401 400 403 201 403 201
+POST   api:run-pause           run        401 404 403 200 403 200
+POST   api:run-resume          paused_run 401 404 403 200 403 200
+POST   api:run-cancel          run        401 404 403 200 403 200
+POST   api:run-archive         cancelled_run 401 404 403 200 403 200
+POST   api:run-conf            run        401 404 403 200 403 200
+POST   api:phase-retry         failed_phase 401 404 403 200 403 200
+POST   api:phase-skip          phase      401 404 403 200 403 200
+POST   api:phase-run-again     failed_phase 401 404 403 200 403 200
+POST   api:tilt-series-exclude series     401 404 403 403 200 200
+POST   api:tilt-series-include series     401 404 403 403 200 200
 GET    api:phase-list          -          401 200 200 200 200 200
 GET    api:phase-detail        phase      401 404 200 200 200 200
 GET    api:tilt-series-list    -          401 200 200 200 200 200
 GET    api:tilt-series-detail  series     401 404 200 200 200 200
 """
 
-# What is sent with a POST, by the URL's name.
+# What is sent with a POST, by the URL's name; "@thing" stands for the id of a thing of the world.
 BODIES: dict[str, dict[str, Any]] = {
+    "api:run-list": {"pipeline": "@pipeline", "target": "@target", "name": "another", "work_dir": "@folder/another"},
+    "api:run-conf": {"values": {"DIM": 64}, "reason": "finer"},
+    "api:phase-skip": {"reason": "the series were imported by hand"},
+    "api:phase-run-again": {"reason": "with the new gain reference"},
     "gates:reopen": {"reason": "new fiducials"},
     "gates:withdraw": {"reason": "asked by mistake"},
     "runs:cancel": {"reason": "wrong data set"},

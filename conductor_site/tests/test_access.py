@@ -70,19 +70,30 @@ def url_of(row: Row, world: World) -> str:
     return reverse(row.name, kwargs=arguments)
 
 
-def ask(row: Row, role: str, url: str) -> int:
+def ask(row: Row, role: str, url: str, body: dict[str, Any]) -> int:
     """The status that `role` gets; what the request wrote is taken back."""
     client = Client()
     with transaction.atomic():
         if role != "anonymous":
             client.force_login(User.objects.get(username=role))
-        status = send(client, row, url).status_code
+        status = send(client, row, url, body).status_code
         transaction.set_rollback(True)
     return status
 
 
-def send(client: Client, row: Row, url: str) -> Any:
-    body = BODIES.get(row.name, {})
+def body_of(row: Row, world: World) -> dict[str, Any]:
+    return {name: _filled(value, world) for name, value in BODIES.get(row.name, {}).items()}
+
+
+def _filled(value: Any, world: World) -> Any:
+    if not isinstance(value, str) or not value.startswith("@"):
+        return value
+    if value.startswith("@folder"):
+        return value.replace("@folder", world.target.roots[0])
+    return getattr(world, value[1:]).pk
+
+
+def send(client: Client, row: Row, url: str, body: dict[str, Any]) -> Any:
     if row.method == "GET":
         return client.get(url)
     if row.name.startswith("api:"):
@@ -93,7 +104,8 @@ def send(client: Client, row: Row, url: str) -> Any:
 @pytest.mark.parametrize("row", rows(), ids=lambda row: f"{row.method}-{row.name}")
 def test_row(row: Row, world: World) -> None:
     url = url_of(row, world)
-    answers = tuple(ask(row, role, url) for role in ROLES)
+    body = body_of(row, world)
+    answers = tuple(ask(row, role, url, body) for role in ROLES)
     assert answers == row.answers, dict(zip(ROLES, answers, strict=True))
 
 

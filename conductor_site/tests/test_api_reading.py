@@ -27,15 +27,15 @@ def test_pages_and_their_bounds(world: World, client: Client, tmp_path: Path) ->
     for number in range(3):
         make_run(world.lab, world.run.created_by, world.target, tmp_path, name=f"run {number}")
     page = client.get("/api/v1/runs/?page_size=2&ordering=name").json()
-    assert (page["count"], [row["name"] for row in page["results"]]) == (4, ["first", "run 0"])
+    assert (page["count"], [row["name"] for row in page["results"]]) == (6, ["first", "first cancelled"])
     assert client.get("/api/v1/runs/?page=99").status_code == 404
     assert client.get("/api/v1/runs/?page_size=100000").status_code == 200
 
 
 @pytest.mark.parametrize(
     ("query", "count"),
-    [("state=running", 1), ("state=paused", 0), ("lab=tomography", 1), ("lab=other", 0), ("archived=true", 0),
-     ("archived=false", 1), ("pipeline=tomo", 1), ("target=local-first", 1)],
+    [("state=running", 1), ("state=done", 0), ("lab=tomography", 3), ("lab=other", 0), ("archived=true", 0),
+     ("archived=false", 3), ("pipeline=tomo", 3), ("target=local-first", 3), ("name=first", 1)],
 )  # fmt: skip
 def test_runs_are_filtered(query: str, count: int, world: World, client: Client) -> None:
     assert client.get(f"/api/v1/runs/?{query}").json()["count"] == count

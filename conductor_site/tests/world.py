@@ -42,6 +42,9 @@ class World:
     target: Target
     pipeline: Pipeline
     run: Run
+    paused_run: Run
+    cancelled_run: Run
+    failed_phase: Phase
     species: Species
     series: TiltSeries
     phase: Phase
@@ -60,9 +63,14 @@ def make_world(lab: Lab, person: User, folder: Path, *, name: str = "first") -> 
     """One of each thing in `lab`, made by `person`; files lie under `folder`."""
     target = make_target(lab, folder, name=f"local-{name}")
     run = make_run(lab, person, target, folder, name=name)
+    paused = make_run(lab, person, target, folder, name=f"{name} paused")
+    cancelled = make_run(lab, person, target, folder, name=f"{name} cancelled")
+    Run.objects.filter(pk=paused.pk).update(state="paused")
+    Run.objects.filter(pk=cancelled.pk).update(state="cancelled")
     species = run.species.get()
     series = TiltSeries.objects.create(run=run, name="TS_001")
-    phase = run.phases.order_by("position")[0]
+    phase, failed = run.phases.order_by("position")[:2]
+    Phase.objects.filter(pk=failed.pk).update(state="failed", attempt=1, reason="exit code 1")
     decision = decide(lab, person, subject=phase.subject(), reason="the fiducials are well tracked")
     gate = make_gate(lab, phase, person)
     ended = make_gate(lab, phase, person, key="timed_out", state="timed_out", ended_at=timezone.now())
@@ -79,6 +87,9 @@ def make_world(lab: Lab, person: User, folder: Path, *, name: str = "first") -> 
         target=target,
         pipeline=run.snapshot.pipeline,
         run=run,
+        paused_run=paused,
+        cancelled_run=cancelled,
+        failed_phase=failed,
         species=species,
         series=series,
         phase=phase,
