@@ -14,25 +14,25 @@ GET    login                   -          200 302 302 302 302 302
 POST   logout                  -          302 302 302 302 302 302
 GET    healthz                 -          503 503 503 503 503 503
 GET    runs:list               -          302 200 200 200 200 200
-GET    runs:new                -          302 200 403 400 403 400
-POST   runs:new                -          302 200 403 400 403 400
+GET    runs:new                -          302 200 403 200 403 200
+POST   runs:new                -          302 200 403 302 403 302
 GET    runs:detail             run        302 404 200 200 200 200
 GET    runs:events             run        302 404 200 200 200 200
 GET    runs:phase              phase      302 404 200 200 200 200
 GET    runs:pause              run        302 404 403 200 403 200
 POST   runs:pause              run        302 404 403 302 403 302
 GET    runs:resume             run        302 404 403 200 403 200
-POST   runs:resume             run        302 404 403 409 403 409
+POST   runs:resume             paused_run 302 404 403 302 403 302
 GET    runs:cancel             run        302 404 403 200 403 200
 POST   runs:cancel             run        302 404 403 302 403 302
 GET    runs:archive            run        302 404 403 200 403 200
-POST   runs:archive            run        302 404 403 409 403 409
+POST   runs:archive            cancelled_run 302 404 403 302 403 302
 GET    runs:retry              phase      302 404 403 200 403 200
-POST   runs:retry              phase      302 404 403 409 403 409
+POST   runs:retry              failed_phase 302 404 403 302 403 302
 GET    runs:skip               phase      302 404 403 200 403 200
 POST   runs:skip               phase      302 404 403 302 403 302
 GET    runs:again              phase      302 404 403 200 403 200
-POST   runs:again              phase      302 404 403 409 403 409
+POST   runs:again              failed_phase 302 404 403 302 403 302
 GET    runs:exclude            series     302 404 403 403 200 200
 POST   runs:exclude            series     302 404 403 403 302 302
 GET    runs:include            series     302 404 403 403 200 200
@@ -40,13 +40,13 @@ POST   runs:include            series     302 404 403 403 302 302
 GET    gates:detail            gate       302 404 200 200 200 200
 GET    gates:evidence          gate,evidence 302 404 200 200 200 200
 GET    gates:pulse             gate       302 404 204 204 204 204
-POST   gates:decide            gate       302 404 409 409 409 409
+POST   gates:decide            gate       302 404 403 403 302 302
 POST   gates:consequence       gate       302 404 200 200 200 200
-POST   gates:delegate          gate       302 404 400 400 400 400
-POST   gates:reopen            gate       302 404 403 403 409 409
+POST   gates:delegate          gate       302 404 403 403 302 400
+POST   gates:reopen            ended_gate 302 404 403 403 302 302
 POST   gates:withdraw          gate       302 404 403 302 302 302
-POST   gates:prepare-again     gate       302 404 403 409 409 409
-POST   gates:apply-again       gate       302 404 403 409 409 409
+POST   gates:prepare-again     unprepared_gate 302 404 403 302 302 302
+POST   gates:apply-again       unapplied_gate 302 404 403 302 302 302
 GET    record:decisions        -          302 200 200 200 200 200
 GET    record:decision         decision   302 404 200 200 200 200
 GET    jobs:targets            -          302 200 200 200 200 200
@@ -108,10 +108,19 @@ GET    api:tilt-series-detail  series     401 404 200 200 200 200
 
 # What is sent with a POST, by the URL's name; "@thing" stands for the id of a thing of the world.
 BODIES: dict[str, dict[str, Any]] = {
-    "api:run-list": {"pipeline": "@pipeline", "target": "@target", "name": "another", "work_dir": "@folder/another"},
+    "api:run-list": {
+        "pipeline": "@pipeline",
+        "target": "@target",
+        "name": "another",
+        "work_dir": "@folder/another",
+        "species": ["alpha"],
+    },
     "api:run-conf": {"values": {"DIM": 64}, "reason": "finer"},
     "api:phase-skip": {"reason": "the series were imported by hand"},
     "api:phase-run-again": {"reason": "with the new gain reference"},
+    "runs:new": {"target": "@target", "name": "another", "work_dir": "@folder/another", "species": "alpha"},
+    "gates:decide": {"verdict": "approve", "shift": "4.5", "seen_digest": "d" * 64},
+    "gates:delegate": {"to_username": "administrator", "reason": "she knows this sample"},
     "gates:reopen": {"reason": "new fiducials"},
     "gates:withdraw": {"reason": "asked by mistake"},
     "runs:cancel": {"reason": "wrong data set"},

@@ -63,10 +63,7 @@ def make_world(lab: Lab, person: User, folder: Path, *, name: str = "first") -> 
     """One of each thing in `lab`, made by `person`; files lie under `folder`."""
     target = make_target(lab, folder, name=f"local-{name}")
     run = make_run(lab, person, target, folder, name=name)
-    paused = make_run(lab, person, target, folder, name=f"{name} paused")
-    cancelled = make_run(lab, person, target, folder, name=f"{name} cancelled")
-    Run.objects.filter(pk=paused.pk).update(state="paused")
-    Run.objects.filter(pk=cancelled.pk).update(state="cancelled")
+    paused, cancelled = (make_resting_run(run, state) for state in ("paused", "cancelled"))
     species = run.species.get()
     series = TiltSeries.objects.create(run=run, name="TS_001")
     phase, failed = run.phases.order_by("position")[:2]
@@ -126,6 +123,19 @@ def make_run(lab: Lab, person: User, target: Target, folder: Path, *, name: str)
         work_dir=f"{target.roots[0]}/{name.replace(' ', '_')}",
         conf={},
         species=["alpha"],
+    )
+
+
+def make_resting_run(like: Run, state: str) -> Run:
+    """A run of the same pipeline in another state, without phases."""
+    return Run.objects.create(
+        lab=like.lab,
+        name=f"{like.name} {state}",
+        snapshot=like.snapshot,
+        target=like.target,
+        work_dir=f"{like.work_dir}_{state}",
+        state=state,
+        created_by=like.created_by,
     )
 
 
