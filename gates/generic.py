@@ -3,6 +3,7 @@
     options:
       intro: What to look at, in a sentence.
       consequence: What approving does, in a sentence.
+      commands: [[slices, rec/TS_001.mrc]]                      # what makes its evidence, run by the subject's keeper
       verdicts: {approve: Go on, send_back: Do it again}       # labels; default approve, send_back and reject
       fields:
         - {name: threshold, kind: number, label: Threshold, unit: Å, min: 0, max: 10, default: 2.5}
@@ -22,7 +23,8 @@ from jsonschema import Draft202012Validator
 
 from gates.fields import BAD, GOOD, SUSPECT, VERDICT_CHOICES, Items, Number, PlainText
 from gates.models import Gate
-from gates.protocols import RESERVED, VERDICTS, Defaults, Verdict
+from gates.protocols import RESERVED, VERDICTS, Defaults, Preparation, Verdict
+from gates.subjects import preparation_for
 from record.errors import BadInput
 
 FROM_EVIDENCE = "evidence"
@@ -79,6 +81,16 @@ SCHEMA: dict[str, Any] = {
     "properties": {
         "intro": _TEXT,
         "consequence": _TEXT,
+        "commands": {
+            "type": "array",
+            "maxItems": 40,
+            "items": {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": 400,
+                "items": {"type": "string", "minLength": 1, "maxLength": 500, "pattern": "^[^\\x00-\\x1f\\x7f]+$"},
+            },
+        },
         "verdicts": {
             "type": "object",
             "minProperties": 1,
@@ -156,6 +168,11 @@ class Generic(Defaults):
         if not labels:
             return VERDICTS
         return {key: _labelled(VERDICTS.get(key, NEUTRAL), label) for key, label in labels.items()}
+
+    def plan(self, gate: Gate) -> Preparation | None:
+        _checked(gate.options)
+        commands = gate.options.get("commands")
+        return preparation_for(gate, commands) if commands else None
 
     def suggest(self, gate: Gate, figures: dict[str, Any]) -> dict[str, Any]:
         fields = _checked(gate.options)

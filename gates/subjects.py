@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from gates.models import Gate
+from gates.protocols import Preparation
 from gates.registry import Registry
-from record.errors import ConductorError
+from record.errors import BadInput, ConductorError
 from record.models import Decision
 from record.services import Subject
 
@@ -28,7 +29,7 @@ class Renewal:
 
 
 class Keeper(Protocol):
-    """What a kind of subject does with its gates. `reopened` and `renewal` may be left out."""
+    """What a kind of subject does with its gates. `reopened`, `renewal` and `preparation` may be left out."""
 
     def applied(self, gate: Gate, decision: Decision) -> None:
         """Go on after the gate; in the transaction that makes it `applied`."""
@@ -47,6 +48,9 @@ class Keeper(Protocol):
 
     def reopened(self, gate: Gate) -> None:
         """A new iteration (`gate`) has begun; in its transaction."""
+
+    def preparation(self, gate: Gate, commands: list[list[str]]) -> Preparation:
+        """How commands of a described gate (a renderer and its arguments) are run where the subject's data lie."""
 
 
 class NoKeeper(ConductorError):
@@ -82,6 +86,14 @@ def tell_closed(gate: Gate) -> None:
     found = _registry.find(gate.subject_kind)
     if found:
         found.closed(gate)
+
+
+def preparation_for(gate: Gate, commands: list[list[str]]) -> Preparation:
+    """How these commands are run where the subject's data lie; BadInput where its keeper runs none."""
+    preparation = getattr(keeper_of(gate), "preparation", None)
+    if preparation is None:
+        raise BadInput(f"Gates about a {gate.subject_kind} can't have evidence made by commands of their own.")
+    return preparation(gate, commands)
 
 
 def url(gate: Gate) -> str:

@@ -1,5 +1,6 @@
 """A gate described in YAML: its form takes a page's fields and a program's JSON alike."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,10 @@ from django.http import QueryDict
 from gates.errors import InvalidAnswers, ReasonOwed
 from gates.generic import PROTOCOL, faults
 from gates.models import Evidence, Gate
-from gates.tests.doubles import answer, ask
+from gates.protocols import Preparation
+from gates.tests.doubles import Keeper, answer, ask
+from jobs.models import Job, Target
+from jobs.services import Resources
 from record.models import Lab
 from record.tests.factories import People
 
@@ -175,6 +179,9 @@ def field(**changes: Any) -> dict[str, Any]:
         (field(kind="items"), "items"),
         (field(kind="items", items=[]), "items"),
         ({"fields": [{"name": "x", "kind": "text"}, {"name": "x", "kind": "text"}]}, "two of this name"),
+        ({"commands": ["slices"]}, "commands"),
+        ({"commands": [[]]}, "commands"),
+        ({"commands": [["slices", "a\nb"]]}, "commands"),
         ({"verdicts": {}}, "verdicts"),
         ({"verdicts": {"Go On": "x"}}, "Go On"),
     ],
@@ -193,3 +200,23 @@ def test_a_gate_with_such_a_description_says_so(lab: Lab) -> None:
 
 def test_the_description_in_full_has_no_faults() -> None:
     assert faults(OPTIONS) == [] and faults({}) == []
+
+
+def test_commands_are_run_where_the_subject_says(lab: Lab, keeper: Keeper, tmp_path: Path) -> None:
+    here = Target.objects.create(lab=lab, name="here", host="here", roots=[str(tmp_path)], job_folder=str(tmp_path))
+    keeper.preparation = lambda gate, commands: Preparation(  # type: ignore[attr-defined]
+        [["render", *command] for command in commands], here, str(tmp_path), str(tmp_path / "out"), Resources(60, 64)
+    )
+    try:
+        gate = ask(lab, protocol="generic", options={"commands": [["slices", "rec/TS_001.mrc"]]})
+    finally:
+        del keeper.preparation  # type: ignore[attr-defined]
+
+    assert gate.state == "preparing"
+    assert f"render slices rec/TS_001.mrc --out {tmp_path}/out/attempt_1/01_render" in Job.objects.get().script
+
+
+def test_commands_where_the_subject_runs_none(lab: Lab) -> None:
+    gate = ask(lab, protocol="generic", options={"commands": [["slices", "rec/TS_001.mrc"]]})
+
+    assert gate.state == "prepare_failed" and "can't have evidence made by commands" in gate.error
