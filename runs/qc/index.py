@@ -16,7 +16,7 @@ Kind = Literal["image", "stack", "table", "curve"]
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """One file to show. Sorting by `name` gives the order; slices of one stack share `group` and count up in `index`."""
+    """One file to show. Sorting by `name` gives the order; slices of a stack share `group` and count up in `index`."""
 
     name: str
     file: str

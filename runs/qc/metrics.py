@@ -20,7 +20,7 @@ SECTORS = 36  # of 5 degrees; a spectrum's half-plane holds all there is
 
 @dataclass(kw_only=True)
 class Scan:
-    """Statistics over all finite voxels, and the central XZ (z, x) and YZ (z, y) sections, each a mean of some planes."""
+    """Statistics over all finite voxels; central XZ (z, x) and YZ (z, y) sections, each a mean of some planes."""
 
     count: int = 0
     mean: float = 0.0

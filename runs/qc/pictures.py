@@ -93,19 +93,20 @@ def scale_bar(width_px: float, pixel_size_angstrom: float | None) -> tuple[float
 
 
 def draw_scale_bar(axes: Axes, width_px: float, pixel_size_angstrom: float | None) -> None:
-    """Draw the bar into the lower left corner of an image whose data units are px, on a white plate."""
-    from matplotlib.offsetbox import AnchoredOffsetbox, AuxTransformBox, TextArea, VPacker
-    from matplotlib.patches import Rectangle
+    """Draw the bar under the right end of an image whose data units are px, where it hides nothing."""
+    from matplotlib.transforms import ScaledTranslation, blended_transform_factory
 
     length, label = scale_bar(width_px, pixel_size_angstrom)
-    lower, upper = axes.get_ylim()
-    bar = AuxTransformBox(axes.transData)
-    bar.add_artist(Rectangle((0, 0), length, max(abs(upper - lower), width_px * 0.3) * 0.014, color=INK, linewidth=0))
-    text = TextArea(label, textprops={"fontsize": 16 * 72 / DPI, "color": INK})
-    box = VPacker(children=[text, bar], align="center", pad=0, sep=3)
-    anchored = AnchoredOffsetbox(loc="lower left", child=box, pad=0.3, borderpad=0.35, frameon=True)
-    anchored.patch.set(facecolor="white", edgecolor="none", alpha=0.85)
-    axes.add_artist(anchored)
+    figure = axes.get_figure(root=True)
+    if figure is None:
+        raise ValueError("the axes belong to no figure")
+    below = ScaledTranslation(0, -0.48, figure.dpi_scale_trans)
+    place = blended_transform_factory(axes.transData, axes.transAxes) + below
+    axes.plot((width_px - length, width_px), (0, 0), color=INK, linewidth=5, solid_capstyle="butt", clip_on=False,
+              transform=place, scalex=False, scaley=False)  # fmt: skip
+    axes.annotate(label, (width_px - length, 0), xycoords=place, xytext=(-6, 0), textcoords="offset points",
+                  ha="right", va="center", annotation_clip=False)  # fmt: skip
+    axes.xaxis.label.set(x=0.0, ha="left")
 
 
 def show_section(

@@ -54,8 +54,8 @@ class Finding:
 def judge(series: dict[str, dict[str, Any]], *, max_residual_px: float) -> dict[str, Finding]:
     """Suggest good, suspect or bad for each series, with a one-line reason.
 
-    `series` maps a name to its figures (dims, min, max, std, contrast_db, streak_index, residual_px, ...); a figure that
-    is None is left out. One outlier against the set makes suspect; a gross one, or two, make bad.
+    `series` maps a name to its figures (dims, min, max, std, contrast_db, streak_index, residual_px, ...); what is
+    None is left out. One outlier against the set makes suspect; a gross one, or two, make bad.
     """
     findings: dict[str, list[Finding]] = {
         name: list(_absolute(figures, max_residual_px)) for name, figures in series.items()
