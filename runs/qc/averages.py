@@ -8,7 +8,7 @@ from typing import Any
 
 from runs.qc.errors import BadInput
 from runs.qc.index import Index
-from runs.qc.sections import central_sections, projections, three_panels_png
+from runs.qc.sections import central_sections, projections, sections_png, shared_limits
 from runs.qc.volumes import open_volume
 
 LARGEST_BOX = 640
@@ -57,15 +57,23 @@ def _render_map(name: str, path: Path, apix: float | None, index: Index) -> dict
     for note in volume.notes:
         index.warn(note)
     size = volume.pixel_size_angstrom
-    rows = [("section", central_sections(values)), ("projection", projections(values))]
+    at = f"{nx}x{ny}x{nz} voxels" + ("" if size is None else f", {size:.4g} Å/px")
+    sections = central_sections(values)
     index.add(
-        name=f"averages/{name}",
-        content=three_panels_png(rows, size),
+        name=f"averages/{name}/1-sections",
+        content=sections_png(sections, size, limits=shared_limits(sections)),
         suffix=".png",
         kind="image",
-        title=f"{name}: sections and projections",
-        caption=f"central sections above, sums along the third axis below; {nx}x{ny}x{nz} voxels"
-        + ("" if size is None else f", {size:.4g} Å/px"),
+        title=f"{name}: central sections",
+        caption=f"central XY, XZ and YZ on one grey scale; {at}",
+    )
+    index.add(
+        name=f"averages/{name}/2-projections",
+        content=sections_png(projections(values), size),
+        suffix=".png",
+        kind="image",
+        title=f"{name}: projections",
+        caption=f"means along z, y and x, each on its own grey scale; {at}",
     )
     return {
         "dims": [nx, ny, nz],

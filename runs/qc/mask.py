@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from runs.qc.errors import BadInput
 from runs.qc.index import Index
-from runs.qc.sections import central_sections, three_panels_png
+from runs.qc.sections import central_sections, sections_png, shared_limits
 from runs.qc.volumes import Plane, Volume, open_volume
 
 INSIDE = 0.5
 SOFT = (0.01, 0.99)
 NARROW_EDGE_PX = 3.0
 LARGEST_BOX = 640
+SMOOTHING_PX = 1.5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,11 +48,11 @@ def render(args: argparse.Namespace, index: Index) -> None:
     figures = mask_figures(values, weights)
     index.figures |= figures | {"pixel_size_angstrom": density.pixel_size_angstrom, "dims": list(density.dims)}
     _warn(figures, args.mask, index)
-    size = density.pixel_size_angstrom
+    size, sections = density.pixel_size_angstrom, central_sections(values)
     label = args.label or args.map.stem
     index.add(
         name="mask/outline",
-        content=three_panels_png([("", central_sections(values))], size, central_sections(weights)),
+        content=sections_png(sections, size, limits=shared_limits(sections), outlines=central_sections(weights)),
         suffix=".png",
         kind="image",
         title=f"{label}: mask over the map",
@@ -76,27 +77,36 @@ def mask_figures(values: Plane, weights: NDArray[np.float32]) -> dict[str, Any]:
     """Figures of a mask (z, y, x; 0 to 1) over a map of the same shape.
 
     `edge_width_px` is the volume of the soft edge (0.01 to 0.99) over the area of the outline at 0.5. `density_inside`
-    weighs the positive density above the background's median by the mask; None where the map has none.
+    is the share of the map's positive density that the mask keeps; density is what stands more than 3 robust standard
+    deviations above the background once the map is smoothed by 1.5 px (below it, where the map is dark inside the
+    mask: `dark_density`). None where nothing does.
     """
+    from scipy.ndimage import gaussian_filter
+
     inside = weights >= INSIDE
-    outside = values[~inside] if not inside.all() else values
-    signal = np.clip(values - np.median(outside[:: max(1, outside.size // 1_000_000)]) - 2 * _spread(outside), 0, None)
+    smooth = gaussian_filter(values, SMOOTHING_PX)
+    median, spread = _background(smooth[~inside] if not inside.all() else smooth)
+    dark = bool(np.median(smooth[inside]) < median - 3 * spread)
+    raised = (median - smooth) if dark else (smooth - median)
+    signal = np.where(raised > 3 * spread, raised, 0)
     total = float(signal.sum(dtype=np.float64))
     faces = [inside[0], inside[-1], inside[:, 0], inside[:, -1], inside[:, :, 0], inside[:, :, -1]]
     return {
         "volume_fraction": float(inside.mean()),
         "edge_width_px": _edge_width(weights, inside),
         "density_inside": float((signal * np.clip(weights, 0, 1)).sum(dtype=np.float64)) / total if total > 0 else None,
+        "dark_density": dark,
         "touches_edge": bool(any(face.any() for face in faces)),
         "min": float(weights.min()),
         "max": float(weights.max()),
     }
 
 
-def _spread(values: NDArray[np.float32]) -> float:
-    """Standard deviation by the median absolute deviation, so that what the mask missed doesn't raise it."""
-    sample = values[:: max(1, values.size // 1_000_000)]
-    return float(1.4826 * np.median(np.abs(sample - np.median(sample))))
+def _background(values: NDArray[np.float32]) -> tuple[float, float]:
+    """Median, and standard deviation by the median absolute deviation, so that what the mask missed doesn't count."""
+    sample = values.ravel()[:: max(1, values.size // 1_000_000)]
+    median = float(np.median(sample))
+    return median, float(1.4826 * np.median(np.abs(sample - median)))
 
 
 def _edge_width(weights: NDArray[np.float32], inside: NDArray[np.bool_]) -> float:
@@ -107,6 +117,8 @@ def _edge_width(weights: NDArray[np.float32], inside: NDArray[np.bool_]) -> floa
 
 
 def _warn(figures: dict[str, Any], path: Path, index: Index) -> None:
+    if figures["dark_density"]:
+        index.warn("the map is darker than its background inside the mask: its contrast is that of raw tomograms")
     if figures["touches_edge"]:
         index.warn(f"{path.name} touches the edge of the box: what it holds there is cut off")
     if figures["edge_width_px"] < NARROW_EDGE_PX:

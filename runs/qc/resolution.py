@@ -108,7 +108,7 @@ def correlate(
     index = shell.ravel()
 
     def total(values: NDArray[Any]) -> Curve:
-        return np.bincount(index, (values * weight).ravel())[: last + 1]
+        return np.asarray(np.bincount(index, (values * weight).ravel())[: last + 1], dtype=np.float64)
 
     cross = total((first * second.conj()).real)
     power = np.sqrt(total(np.abs(first) ** 2) * total(np.abs(second) ** 2))

@@ -11,18 +11,9 @@ import numpy as np
 from runs.qc.errors import BadInput
 from runs.qc.index import Index, table_tsv
 from runs.qc.metrics import Scan, around, central, contrast_db, mean_power, scan, streak_index
-from runs.qc.pictures import (
-    contrast_limits,
-    draw_scale_bar,
-    figure_png,
-    grey_png,
-    new_figure,
-    show_section,
-    shrink,
-    to_grey,
-    with_scale_strip,
-)
+from runs.qc.pictures import contrast_limits, grey_png, shrink, to_grey, with_scale_strip
 from runs.qc.residuals import read_residuals
+from runs.qc.sections import sections_png
 from runs.qc.verdicts import judge
 from runs.qc.volumes import Plane, Volume, open_volume, series_name
 
@@ -138,7 +129,7 @@ def _add_sections(name: str, volume: Volume, scanned: Scan, index: Index) -> Non
     xy = volume.block(middle.start, middle.stop).mean(axis=0)
     index.add(
         name=f"{name}/central",
-        content=_ortho_png(xy, scanned.xz, scanned.yz, volume.pixel_size_angstrom),
+        content=sections_png((xy, scanned.xz, scanned.yz), volume.pixel_size_angstrom),
         suffix=".png",
         kind="image",
         title=f"{name}: central sections",
@@ -156,33 +147,6 @@ def _thickness(size: int) -> int:
 
 def _at(pixel_size_angstrom: float | None) -> str:
     return "" if pixel_size_angstrom is None else f", {pixel_size_angstrom:.4g} Å/px"
-
-
-def _ortho_png(xy: Plane, xz: Plane, yz: Plane, pixel_size_angstrom: float | None) -> bytes:
-    ny, nx = xy.shape
-    nz = len(xz)
-    width, left, gap, right, top, bottom = 760, 82, 92, 12, 34, 62
-    depth = max(nz, 0.12 * max(nx, ny)) if nz > 1 else 0.0
-    scale = min((width - left - right - (gap if depth else 0)) / (nx + depth), 900 / (ny + depth))
-    height = round(top + ny * scale + bottom + (depth * scale + top + bottom if depth else 0))
-    figure = new_figure(width, height)
-
-    def panel(x_px: float, y_px: float, w: float, h: float) -> Any:
-        return figure.add_axes((x_px / width, y_px / height, w * scale / width, h * scale / height))
-
-    xy_bottom = height - top - ny * scale
-    axes = panel(left, xy_bottom, nx, ny)
-    show_section(axes, xy, x="x", y="y")
-    axes.set_title("XY")
-    draw_scale_bar(axes, nx, pixel_size_angstrom)
-    if depth:
-        axes = panel(left, bottom, nx, depth)
-        show_section(axes, xz, x="x", y="z")
-        axes.set_title("XZ")
-        axes = panel(left + nx * scale + gap, xy_bottom, depth, ny)
-        show_section(axes, yz.T, x="z", y="y")
-        axes.set_title("YZ")
-    return figure_png(figure)
 
 
 def _add_stack(name: str, volume: Volume, n_slices: int, index: Index) -> None:

@@ -1,4 +1,4 @@
-"""Where to cut a distribution of scores: between two Gaussians where there are two, else by Otsu's method."""
+"""Where to cut a distribution of scores: under its highest group where groups are clear, else by Otsu's method."""
 
 from __future__ import annotations
 
@@ -8,27 +8,45 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Method = Literal["two_gaussians", "otsu", "keep_all"]
+Method = Literal["two_gaussians", "three_gaussians", "otsu", "keep_all"]
 
 FEWEST_SCORES = 8
+FEWEST_FOR_THREE = 30
 OTSU_BINS = 128
 EM_STEPS = 300
-SEPARATED = 2.0  # Ashman's D: above 2 two Gaussians are cleanly separated (Ashman, Bird and Zepf 1994)
-SMALLEST_WEIGHT = 0.02
+SEPARATED = {2: 2.0, 3: 3.0}  # Ashman's D: above 2 two Gaussians are cleanly separated (Ashman, Bird and Zepf 1994)
+SMALLEST_WEIGHT = {2: 0.02, 3: 0.05}
+STRONG_EVIDENCE = 6.0  # difference in BIC (Kass and Raftery 1995)
+VALLEY = 0.7  # of the lower of both peaks
+NARROWEST = 0.01  # of the range of scores: a Gaussian never gets narrower, so that ties don't make it collapse
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mixture:
-    """Two Gaussians in rising order of mean: weights, means, standard deviations."""
+    """Gaussians in rising order of mean: weights, means, standard deviations; and the log-likelihood of the scores."""
 
-    weights: tuple[float, float]
-    means: tuple[float, float]
-    stds: tuple[float, float]
+    weights: tuple[float, ...]
+    means: tuple[float, ...]
+    stds: tuple[float, ...]
+    log_likelihood: float
 
     @property
     def separation(self) -> float:
-        """Ashman's D = sqrt(2) |m1 - m2| / sqrt(s1^2 + s2^2)."""
-        return float(np.sqrt(2) * (self.means[1] - self.means[0]) / np.hypot(*self.stds))
+        """Ashman's D of the two highest Gaussians, sqrt(2) |m1 - m2| / sqrt(s1^2 + s2^2)."""
+        return float(np.sqrt(2) * (self.means[-1] - self.means[-2]) / np.hypot(*self.stds[-2:]))
+
+    @property
+    def clear(self) -> bool:
+        """Whether the highest group stands apart, over a valley, and is more than a few stray scores."""
+        groups = len(self.means)
+        if self.separation <= SEPARATED[groups] or self.weights[-1] < SMALLEST_WEIGHT[groups]:
+            return False
+        valley, *peaks = density(self, np.array([crossing(self), *self.means[-2:]])).sum(axis=0)
+        return bool(valley < VALLEY * min(peaks))
+
+    def bic(self, count: int) -> float:
+        """Bayesian information criterion for `count` scores; lower is better."""
+        return float((3 * len(self.means) - 1) * np.log(count) - 2 * self.log_likelihood)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,26 +62,34 @@ class Suggestion:
 def suggest_threshold(scores: NDArray[np.float64]) -> Suggestion:
     """Suggest a threshold for scores (n,), n at least 1, higher meaning better.
 
-    Two Gaussians are fitted; where they are separated, the threshold is where both are equally likely. Where they are
-    not, Otsu's threshold is given and called weak. Fewer than 8 scores, or all alike, are all kept.
+    Two Gaussians are fitted, and three: background, other particles and the species itself; three count only with
+    strong evidence. Where the highest stands apart, the threshold is where it becomes as likely as the others together.
+    Where it doesn't, Otsu's threshold is given and called weak. Fewer than 8 scores, or all alike, are all kept.
     """
     lowest = float(scores.min())
     if scores.size < FEWEST_SCORES or np.ptp(scores) <= 1e-12 * max(1.0, abs(lowest)):
         return Suggestion(min_score=lowest, method="keep_all", explanation=_why_keep(scores))
-    otsu = otsu_threshold(scores)
-    mixture = fit_two_gaussians(scores, start=otsu)
-    if mixture is not None and mixture.separation > SEPARATED and min(mixture.weights) >= SMALLEST_WEIGHT:
-        return Suggestion(
-            min_score=crossing(mixture),
-            method="two_gaussians",
-            explanation=f"two groups of scores, separation {mixture.separation:.1f}: cut where both are equally likely",
-            mixture=mixture,
-        )
+    mixture = _best_mixture(scores)
+    if mixture is None:
+        weak = "the scores fall into no clear groups: a weak guess by Otsu's method"
+        return Suggestion(min_score=otsu_threshold(scores), method="otsu", explanation=weak)
+    groups: Method = "two_gaussians" if len(mixture.means) == 2 else "three_gaussians"
+    word = "two" if groups == "two_gaussians" else "three"
     return Suggestion(
-        min_score=otsu,
-        method="otsu",
-        explanation="the scores fall into no two clear groups: a weak guess by Otsu's method",
+        min_score=crossing(mixture),
+        method=groups,
+        explanation=f"{word} groups of scores, the highest {mixture.separation:.1f} apart (Ashman's D): cut under it",
+        mixture=mixture,
     )
+
+
+def _best_mixture(scores: NDArray[np.float64]) -> Mixture | None:
+    two = fit_gaussians(scores, 2)
+    if scores.size >= FEWEST_FOR_THREE:
+        three = fit_gaussians(scores, 3)
+        if three.clear and three.bic(scores.size) < two.bic(scores.size) - STRONG_EVIDENCE:
+            return three
+    return two if two.clear else None
 
 
 def _why_keep(scores: NDArray[np.float64]) -> str:
@@ -83,32 +109,38 @@ def otsu_threshold(scores: NDArray[np.float64]) -> float:
     return float(edges[1:][best].mean())
 
 
-def fit_two_gaussians(scores: NDArray[np.float64], *, start: float) -> Mixture | None:
-    """Expectation maximisation from the two sides of `start`; None where a side is empty or a Gaussian collapses."""
-    upper = (scores >= start).astype(float)
-    if upper.sum() < 2 or (1 - upper).sum() < 2:
-        return None
-    narrowest = 1e-3 * float(np.ptp(scores))
+def fit_gaussians(scores: NDArray[np.float64], groups: int) -> Mixture:
+    """Fit so many Gaussians by expectation maximisation, from several starts; the likeliest fit."""
+    spread = (np.arange(groups) + 0.5) / groups
+    starts = [np.quantile(scores, spread), scores.min() + spread * np.ptp(scores)]
+    if groups == 2:
+        cut = otsu_threshold(scores)
+        starts.append(np.array([scores[scores < cut].mean(), scores[scores >= cut].mean()]))
+    return max((_fit_from(scores, start) for start in starts), key=lambda mixture: mixture.log_likelihood)
+
+
+def _fit_from(scores: NDArray[np.float64], centres: NDArray[np.float64]) -> Mixture:
+    groups = centres.size
+    share = np.eye(groups)[:, np.abs(scores - centres[:, None]).argmin(axis=0)]
+    last = -np.inf
     for _ in range(EM_STEPS):
-        share = np.stack([1 - upper, upper])
-        total = share.sum(axis=1)
-        if total.min() < 1.5:
-            return None
+        total = np.maximum(share.sum(axis=1), 1e-9)
         means = share @ scores / total
         stds = np.sqrt((share * (scores - means[:, None]) ** 2).sum(axis=1) / total)
-        if stds.min() < narrowest:
-            return None
-        densities = total[:, None] * _bell(scores, means, stds)
-        renewed = densities[1] / np.maximum(densities.sum(axis=0), 1e-300)
-        if np.abs(renewed - upper).max() < 1e-6:
+        stds = np.maximum(stds, NARROWEST * np.ptp(scores))
+        weights = total / total.sum()
+        densities = weights[:, None] * _bell(scores, means, stds)
+        together = np.maximum(densities.sum(axis=0), 1e-300)
+        likelihood = float(np.log(together).sum())
+        if likelihood - last < 1e-7 * abs(likelihood):
             break
-        upper = renewed
-    first, second = np.argsort(means)
-    weights = total / total.sum()
+        share, last = densities / together, likelihood
+    order = np.argsort(means)
     return Mixture(
-        weights=(float(weights[first]), float(weights[second])),
-        means=(float(means[first]), float(means[second])),
-        stds=(float(stds[first]), float(stds[second])),
+        weights=tuple(map(float, weights[order])),
+        means=tuple(map(float, means[order])),
+        stds=tuple(map(float, stds[order])),
+        log_likelihood=likelihood,
     )
 
 
@@ -118,13 +150,14 @@ def _bell(x: NDArray[np.float64], means: NDArray[np.float64], stds: NDArray[np.f
 
 
 def density(mixture: Mixture, x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The weighted densities of both Gaussians at x: (2, n)."""
+    """The weighted density of each Gaussian at x: (groups, n)."""
     return np.array(mixture.weights)[:, None] * _bell(x, np.array(mixture.means), np.array(mixture.stds))
 
 
 def crossing(mixture: Mixture) -> float:
-    """The score between both means at which the weighted densities are equal; their valley if they never are."""
-    x = np.linspace(*mixture.means, 2001)
-    lower, upper = density(mixture, x)
-    wins = np.flatnonzero(upper >= lower)
-    return float(x[wins[0]]) if wins.size and wins[0] > 0 else float(x[int(np.argmin(lower + upper))])
+    """The score between the two highest means from which the highest outweighs the rest; else the valley between."""
+    x = np.linspace(mixture.means[-2], mixture.means[-1], 2001)
+    each = density(mixture, x)
+    rest, highest = each[:-1].sum(axis=0), each[-1]
+    wins = np.flatnonzero(highest >= rest)
+    return float(x[wins[0]]) if wins.size and wins[0] > 0 else float(x[int(np.argmin(rest + highest))])
