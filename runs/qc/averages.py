@@ -53,7 +53,7 @@ def _render_map(name: str, path: Path, apix: float | None, index: Index) -> dict
         raise BadInput(f"{path} is {nx}x{ny}x{nz} voxels; averages are drawn up to {LARGEST_BOX} px")
     values = volume.whole()
     if values.max() == values.min():
-        raise BadInput(f"{path} is blank: every voxel is {float(values.flat[0]):g}")
+        raise BadInput(f"{path} is blank: every voxel is {float(values.flat[0]) + 0.0:g}")
     for note in volume.notes:
         index.warn(note)
     size = volume.pixel_size_angstrom

@@ -142,7 +142,7 @@ def _cube(volume: Volume) -> Plane:
         raise BadInput(f"{volume.path} has a box of {nx} px; an FSC is computed for {SMALLEST_BOX} to {LARGEST_BOX}")
     values = volume.whole()
     if values.max() == values.min():
-        raise BadInput(f"{volume.path} is blank: every voxel is {float(values.flat[0]):g}")
+        raise BadInput(f"{volume.path} is blank: every voxel is {float(values.flat[0]) + 0.0:g}")
     return values - values.mean(dtype=np.float64).astype(np.float32)
 
 

@@ -116,13 +116,14 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def table_tsv(columns: list[str], rows: list[list[Any]]) -> bytes:
-    """A table as tab-separated text with one header line; a missing value is an empty cell."""
+    """A table as tab-separated text with one header line; None is an empty cell, infinity is `inf`."""
     lines = ["\t".join(columns)]
     lines += ["\t".join(_cell(value) for value in row) for row in rows]
     return ("\n".join(lines) + "\n").encode()
 
 
 def _cell(value: Any) -> str:
-    value = plain(value)
-    text = "" if value is None else str(value)
+    if hasattr(value, "item"):
+        value = value.item()
+    text = "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
     return re.sub(r"[\t\r\n]+", " ", text)

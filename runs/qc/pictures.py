@@ -48,19 +48,25 @@ STYLE: dict[str, Any] = {
 def new_figure(width_px: int, height_px: int) -> Figure:
     """An empty figure of this size, without pyplot, in the shared style."""
     import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     cast(Any, matplotlib.rcParams).update(STYLE)
-    figure = Figure(figsize=(width_px / DPI, height_px / DPI), dpi=DPI)
-    FigureCanvasAgg(figure)
-    return figure
+    return Figure(figsize=(width_px / DPI, height_px / DPI), dpi=DPI)
 
 
-def figure_png(figure: Figure) -> bytes:
-    """The figure as PNG, without a time or program stamp, so that the same input gives the same bytes."""
+def figure_png(figure: Figure, *, grey: bool = False) -> bytes:
+    """The figure as PNG, without a time or program stamp, so that the same input gives the same bytes.
+
+    `grey` stores one byte a pixel, for pictures without colour: noise then takes a third.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from PIL import Image
+
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    image = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("L" if grey else "RGB")
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", metadata={"Software": None})
+    image.save(buffer, format="PNG", compress_level=6)
     return buffer.getvalue()
 
 

@@ -61,7 +61,7 @@ def sections_png(
             _outline(axes, mask.T if view == "YZ" else mask)
         if view == "XY":
             draw_scale_bar(axes, nx, pixel_size_angstrom)
-    return figure_png(figure)
+    return figure_png(figure, grey=outlines is None)
 
 
 def _outline(axes: Any, mask: NDArray[Any]) -> None:

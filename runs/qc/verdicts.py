@@ -77,7 +77,7 @@ def _sum_up(findings: list[Finding]) -> Finding:
 def _absolute(figures: dict[str, Any], max_residual_px: float) -> list[Finding]:
     spread, largest = figures["std"], max(abs(figures["min"]), abs(figures["max"]))
     if figures["max"] == figures["min"]:
-        return [Finding(level="bad", reason=f"blank: every voxel is {figures['min']:g}")]
+        return [Finding(level="bad", reason=f"blank: every voxel is {figures['min'] + 0.0:g}")]
     found = []
     if spread < NEARLY_CONSTANT * largest:
         found.append(Finding(level="bad", reason=f"nearly constant: std {spread:.3g} at values up to {largest:.3g}"))

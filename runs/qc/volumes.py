@@ -71,9 +71,9 @@ def open_volume(path: Path, *, apix: float | None = None) -> Volume:
 
     Raises BadInput, naming the file, where it is missing, empty, truncated, compressed or not an MRC volume.
     """
-    header, notes = _read_header(path)
+    header, order, notes = _read_header(path)
     offset = HEADER_BYTES + int(header.nsymbt)
-    dtype, shape = _layout(header, path)
+    dtype, shape = _layout(header, order, path)
     expected = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     present = path.stat().st_size - offset
     if present < expected:
@@ -96,7 +96,7 @@ def series_name(path: Path | str) -> str:
     return re.sub(r"_(ali|rec)$", "", stem) or stem
 
 
-def _read_header(path: Path) -> tuple[Any, list[str]]:
+def _read_header(path: Path) -> tuple[Any, str, list[str]]:
     from mrcfile.dtypes import HEADER_DTYPE
 
     try:
@@ -109,7 +109,7 @@ def _read_header(path: Path) -> tuple[Any, list[str]]:
     if len(raw) < HEADER_BYTES:
         raise BadInput(f"{path} is not an MRC file: it holds {len(raw)} bytes, a header alone takes {HEADER_BYTES}")
     order, notes = _byte_order(raw, path.name)
-    return np.frombuffer(raw, dtype=HEADER_DTYPE.newbyteorder(order)).view(np.recarray)[0], notes
+    return np.frombuffer(raw, dtype=HEADER_DTYPE.newbyteorder(order)).view(np.recarray)[0], order, notes
 
 
 def _byte_order(raw: bytes, name: str) -> tuple[str, list[str]]:
@@ -127,7 +127,7 @@ def _endian(order: str) -> str:
     return "little-endian" if order == "<" else "big-endian"
 
 
-def _layout(header: Any, path: Path) -> tuple[np.dtype[Any], tuple[int, int, int]]:
+def _layout(header: Any, order: str, path: Path) -> tuple[np.dtype[Any], tuple[int, int, int]]:
     mode, dims = int(header.mode), (int(header.nz), int(header.ny), int(header.nx))
     types = {0: "i1", 1: "i2", 2: "f4", 6: "u2", 12: "f2"}
     if mode not in types and (min(dims) < 1 or mode not in (3, 4, 101)):
@@ -138,7 +138,6 @@ def _layout(header: Any, path: Path) -> tuple[np.dtype[Any], tuple[int, int, int
         raise BadInput(f"{path} has MRC mode {mode}, which isn't read here; real volumes have mode 0, 1, 2, 6 or 12")
     if min(dims) < 1 or int(header.nsymbt) < 0:
         raise BadInput(f"{path} is empty or damaged: its header gives {dims[2]}x{dims[1]}x{dims[0]} voxels")
-    order = header.mode.dtype.byteorder
     return np.dtype(types[mode]).newbyteorder(order), dims
 
 
