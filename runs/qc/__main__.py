@@ -7,9 +7,11 @@ import importlib
 import json
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 from runs.qc.errors import BadInput
+from runs.qc.index import Index
 
 # name -> (module, function, what it shows). The module also has `add_arguments(parser)`.
 RENDERERS = {
@@ -52,9 +54,7 @@ def main(argv: list[str] | None = None) -> int:
     return BAD_INPUT
 
 
-def _render(name, function, args) -> int:  # type: ignore[no-untyped-def]
-    from runs.qc.index import Index
-
+def _render(name: str, function: Callable[[argparse.Namespace, Index], None], args: argparse.Namespace) -> int:
     index = Index(renderer=name, folder=args.out)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # what matters is said in the index, item by item
@@ -80,7 +80,9 @@ def _overview() -> argparse.ArgumentParser:
     return parser
 
 
-def _parser(name, summary, add_arguments) -> argparse.ArgumentParser:  # type: ignore[no-untyped-def]
+def _parser(
+    name: str, summary: str, add_arguments: Callable[[argparse.ArgumentParser], None]
+) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"python -m runs.qc {name}", description=summary)
     add_arguments(parser)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the pictures and index.json")

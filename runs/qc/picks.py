@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ def render(args: argparse.Namespace, index: Index) -> None:
         index.warn(note)
     name = series_name(args.tomogram)
     scale = _coordinate_scale(args.coordinates_apix, volume)
-    every = _in_voxels(_of_tomogram(read_picks(args.picks), name, args.picks), volume, scale, index)
+    every = _in_voxels(_of_tomogram(read_picks(args.picks), name, args.picks, index), volume, scale, index)
     chosen = every.above(args.min_score)
     if args.min_score is not None and every.scores is None:
         index.warn(f"{args.picks} has no score column, so that the threshold {args.min_score:g} leaves nothing out")
@@ -79,7 +79,7 @@ def score_quantiles(scores: NDArray[np.float64] | None) -> dict[str, float] | No
 
 
 def _only(picks: Picks, keep: NDArray[np.bool_]) -> Picks:
-    return Picks(series=picks.series, xyz=picks.xyz[keep], scores=None, path=picks.path)
+    return replace(picks, xyz=picks.xyz[keep], scores=None)
 
 
 def _coordinate_scale(coordinates_apix: float | None, volume: Volume) -> float:
@@ -92,12 +92,16 @@ def _coordinate_scale(coordinates_apix: float | None, volume: Volume) -> float:
     return coordinates_apix / volume.pixel_size_angstrom
 
 
-def _of_tomogram(found: list[Picks], name: str, path: Path) -> Picks:
+def _of_tomogram(found: list[Picks], name: str, path: Path, index: Index) -> Picks:
+    if not found:
+        return Picks(series=name, xyz=np.zeros((0, 3)), scores=None, path=path)
     if len(found) == 1:
+        if found[0].named_by_table and found[0].series != name:
+            index.warn(f"{path} speaks of {found[0].series}, the tomogram is called {name}: are they the same?")
         return found[0]
     own = next((picks for picks in found if picks.series == name), None)
     if own is None:
-        others = ", ".join(picks.series for picks in found[:10]) or "no tomogram at all"
+        others = ", ".join(picks.series for picks in found[:10])
         raise BadInput(f"{path} holds no picks of {name}; it speaks of {others}")
     return own
 
@@ -114,7 +118,7 @@ def _in_voxels(picks: Picks, volume: Volume, scale: float, index: Index) -> Pick
             f"{picks.path}: {outside} of {len(xyz)} places lie outside the tomogram of "
             f"{dims[0]}x{dims[1]}x{dims[2]} voxels; check the pixel size of the coordinates"
         )
-    return Picks(series=picks.series, xyz=xyz, scores=picks.scores, path=picks.path)
+    return replace(picks, xyz=xyz)
 
 
 def _diameter_px(diameter_angstrom: float | None, volume: Volume, index: Index) -> float:
@@ -129,7 +133,7 @@ def _truth(args: argparse.Namespace, volume: Volume, scale: float, index: Index)
     if args.truth is None:
         return None
     try:
-        found = _of_tomogram(read_picks(args.truth), series_name(args.tomogram), args.truth)
+        found = _of_tomogram(read_picks(args.truth), series_name(args.tomogram), args.truth, index)
         return _in_voxels(found, volume, scale, index)
     except BadInput as error:
         index.warn(f"{error}; the picks are shown without the truth")

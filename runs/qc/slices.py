@@ -12,9 +12,10 @@ from runs.qc.errors import BadInput
 from runs.qc.index import Index, table_tsv
 from runs.qc.metrics import Scan, around, central, contrast_db, mean_power, scan, streak_index
 from runs.qc.pictures import contrast_limits, grey_png, shrink, to_grey, with_scale_strip
+from runs.qc.overview import overview_png
 from runs.qc.residuals import read_residuals
 from runs.qc.sections import sections_png
-from runs.qc.verdicts import judge
+from runs.qc.verdicts import SMALLEST_SET, judge
 from runs.qc.volumes import Plane, Volume, open_volume, series_name
 
 STACK_BYTES = 1_350_000  # a tomogram, so that a gate of four stays under 6 MB
@@ -68,6 +69,7 @@ def render(args: argparse.Namespace, index: Index) -> None:
         series[name] |= {"verdict": finding.level, "reason": finding.reason}
     failed = {name: {"error": text, "verdict": "bad", "reason": "unreadable"} for name, text in errors.items()}
     index.figures["series"] = dict(sorted((series | failed).items()))
+    _add_overview(series, index)
     _add_table(index)
 
 
@@ -190,6 +192,20 @@ def _grey(plane: Plane, limits: tuple[float, float], encoding: tuple[int, int]) 
     grey = to_grey(shrink(plane, width), limits, levels=levels)
     factor = max(1, -(-SMALLEST_SHOWN_PX // grey.shape[1]))
     return grey.repeat(factor, axis=0).repeat(factor, axis=1)
+
+
+def _add_overview(series: dict[str, dict[str, Any]], index: Index) -> None:
+    """One strip a metric with a dot for each tomogram, where there is a set to compare."""
+    if len(series) < SMALLEST_SET:
+        return
+    index.add(
+        name="overview",
+        content=overview_png(series),
+        suffix=".png",
+        kind="curve",
+        title="All tomograms, metric by metric",
+        caption="a dot a tomogram, a line at the set's median; named are those suggested as suspect or bad",
+    )
 
 
 def _add_table(index: Index) -> None:

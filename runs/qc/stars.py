@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ class Picks:
     xyz: NDArray[np.float64]
     scores: NDArray[np.float64] | None
     path: Path
+    named_by_table: bool = False  # the series is that of rlnTomoName, not of the file's name
 
     def __len__(self) -> int:
         return len(self.xyz)
@@ -35,7 +36,7 @@ class Picks:
         if min_score is None or self.scores is None:
             return self
         keep = self.scores >= min_score
-        return Picks(series=self.series, xyz=self.xyz[keep], scores=self.scores[keep], path=self.path)
+        return replace(self, xyz=self.xyz[keep], scores=self.scores[keep])
 
 
 def read_picks(path: Path) -> list[Picks]:
@@ -51,7 +52,13 @@ def read_picks(path: Path) -> list[Picks]:
         return [Picks(series=_series_of(path), xyz=xyz, scores=scores, path=path)]
     names = np.array([series_name(str(name)) for name in table["rlnTomoName"]], dtype=object)
     return [
-        Picks(series=name, xyz=xyz[names == name], scores=None if scores is None else scores[names == name], path=path)
+        Picks(
+            series=name,
+            xyz=xyz[names == name],
+            scores=None if scores is None else scores[names == name],
+            path=path,
+            named_by_table=True,
+        )
         for name in sorted(set(names))
     ]
 

@@ -33,7 +33,7 @@ class Mixture:
     @property
     def separation(self) -> float:
         """Ashman's D of the two highest Gaussians, sqrt(2) |m1 - m2| / sqrt(s1^2 + s2^2)."""
-        return float(np.sqrt(2) * (self.means[-1] - self.means[-2]) / np.hypot(*self.stds[-2:]))
+        return float(np.sqrt(2) * (self.means[-1] - self.means[-2]) / np.hypot(self.stds[-2], self.stds[-1]))
 
     @property
     def clear(self) -> bool:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ PLACEHOLDER_ANGSTROM = 1.0  # written by programs that don't know the pixel size
 DISAGREEMENT = 0.01
 
 Plane = NDArray[np.float32]
+ByteOrder = Literal["<", ">"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +97,7 @@ def series_name(path: Path | str) -> str:
     return re.sub(r"_(ali|rec)$", "", stem) or stem
 
 
-def _read_header(path: Path) -> tuple[Any, str, list[str]]:
+def _read_header(path: Path) -> tuple[Any, ByteOrder, list[str]]:
     from mrcfile.dtypes import HEADER_DTYPE
 
     try:
@@ -112,22 +113,22 @@ def _read_header(path: Path) -> tuple[Any, str, list[str]]:
     return np.frombuffer(raw, dtype=HEADER_DTYPE.newbyteorder(order)).view(np.recarray)[0], order, notes
 
 
-def _byte_order(raw: bytes, name: str) -> tuple[str, list[str]]:
+def _byte_order(raw: bytes, name: str) -> tuple[ByteOrder, list[str]]:
     """Byte order by machine stamp, else by which one gives a known mode; with notes on what is missing."""
-    stamps = {b"\x44\x44": "<", b"\x44\x41": "<", b"\x11\x11": ">"}
+    stamps: dict[bytes, ByteOrder] = {b"\x44\x44": "<", b"\x44\x41": "<", b"\x11\x11": ">"}
     notes = [] if raw[208:211] == b"MAP" else [f"{name}: irregular header (no MAP string), read all the same"]
     if raw[212:214] in stamps:
         return stamps[raw[212:214]], notes
     mode_little = int.from_bytes(raw[12:16], "little", signed=True)
-    order = "<" if mode_little in READABLE_MODES else ">"
+    order: ByteOrder = "<" if mode_little in READABLE_MODES else ">"
     return order, [*notes, f"{name}: irregular header (no machine stamp), read as {_endian(order)}"]
 
 
-def _endian(order: str) -> str:
+def _endian(order: ByteOrder) -> str:
     return "little-endian" if order == "<" else "big-endian"
 
 
-def _layout(header: Any, order: str, path: Path) -> tuple[np.dtype[Any], tuple[int, int, int]]:
+def _layout(header: Any, order: ByteOrder, path: Path) -> tuple[np.dtype[Any], tuple[int, int, int]]:
     mode, dims = int(header.mode), (int(header.nz), int(header.ny), int(header.nx))
     types = {0: "i1", 1: "i2", 2: "f4", 6: "u2", 12: "f2"}
     if mode not in types and (min(dims) < 1 or mode not in (3, 4, 101)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,9 @@ def write_mrc(tmp_path: Path) -> Callable[..., Path]:
     def write(name: str, values: np.ndarray, apix: float = 10.0) -> Path:
         path = tmp_path / name
         with mrcfile.new(path, overwrite=True) as handle:
-            handle.set_data(values)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # NaN, written on purpose
+                handle.set_data(values)
             handle.voxel_size = apix
         return path
 

@@ -230,3 +230,19 @@ def test_histogram_without_scores_is_exit_2(render, write_star):
     code, _, stderr = render("histogram", "--picks", write_star("p.star", TRUE))
     assert code == 2
     assert "hold no picks with a score column" in stderr
+
+
+def test_an_empty_table_is_no_picks(render, write_mrc, tmp_path):
+    columns = "".join(f"_rlnCoordinate{axis} #{k + 1}\n" for k, axis in enumerate("XYZ"))
+    empty = tmp_path / "empty.star"
+    empty.write_text(f"data_\n\nloop_\n_rlnTomoName #4\n_rlnLCCmax #5\n{columns}")
+    code, index, _ = render("picks", "--tomogram", write_mrc("TS_001.mrc", particles()), "--picks", empty)
+    assert code == 0
+    assert index["figures"]["n_picks"] == 0
+    assert render("histogram", "--picks", empty)[0] == 2
+
+
+def test_picks_that_name_another_tomogram_are_questioned(render, write_mrc, write_star):
+    picks = write_star("p.star", TRUE, [1, 2, 3, 4], series="TS_008")
+    _, index, _ = render("picks", "--tomogram", write_mrc("TS_001.mrc", particles()), "--picks", picks)
+    assert any("speaks of TS_008" in warning for warning in index["warnings"])
