@@ -119,6 +119,7 @@ def _add_histogram(
     if given is not None:
         _draw_threshold(axes, given, f"in use {given:g}", dashed=True, height=1.1)
     axes.set(xlabel="score", ylabel="picks")
+    axes.locator_params(axis="y", nbins=6, integer=True)
     above = index.figures["n_above"]
     index.add(
         name="histogram/1-scores",

@@ -11,8 +11,8 @@ import numpy as np
 from runs.qc.errors import BadInput
 from runs.qc.index import Index, table_tsv
 from runs.qc.metrics import Scan, around, central, contrast_db, mean_power, scan, streak_index
-from runs.qc.pictures import contrast_limits, grey_png, shrink, to_grey, with_scale_strip
 from runs.qc.overview import overview_png
+from runs.qc.pictures import contrast_limits, grey_png, shrink, to_grey, with_scale_strip
 from runs.qc.residuals import read_residuals
 from runs.qc.sections import sections_png
 from runs.qc.verdicts import SMALLEST_SET, judge
@@ -44,7 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--n-slices", type=int, default=32, help="XY slices in the stack (default 32)")
     parser.add_argument("--residuals", type=Path, help="alignment residuals in px by series, TSV or JSON")
     parser.add_argument(
-        "--max-residual-px", type=float, default=3.0, help="residual above which a series is suspect (default 3)"
+        "--max-residual-px",
+        type=float,
+        default=3.0,
+        help="residual above which a series is suspect, twice: bad (default 3)",
     )
 
 

@@ -47,8 +47,11 @@ COMPARISONS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
+    """A level with its reason; of several findings about one figure the gravest counts."""
+
     level: Level
     reason: str
+    about: str = ""
 
 
 def judge(series: dict[str, dict[str, Any]], *, max_residual_px: float) -> dict[str, Finding]:
@@ -69,31 +72,55 @@ def judge(series: dict[str, dict[str, Any]], *, max_residual_px: float) -> dict[
 def _sum_up(findings: list[Finding]) -> Finding:
     if not findings:
         return Finding(level="good", reason="nothing stands out")
-    ordered = sorted(findings, key=lambda finding: -RANK[finding.level])
-    level: Level = "bad" if len(findings) > 1 and ordered[0].level == "suspect" else ordered[0].level
-    return Finding(level=level, reason="; ".join(dict.fromkeys(finding.reason for finding in ordered)))
+    gravest: dict[str, Finding] = {}
+    for finding in sorted(findings, key=lambda finding: -RANK[finding.level]):
+        gravest.setdefault(finding.about, finding)
+    level: Level = "bad" if len(gravest) > 1 else next(iter(gravest.values())).level
+    return Finding(level=level, reason="; ".join(finding.reason for finding in gravest.values()))
 
 
 def _absolute(figures: dict[str, Any], max_residual_px: float) -> list[Finding]:
     spread, largest = figures["std"], max(abs(figures["min"]), abs(figures["max"]))
     if figures["max"] == figures["min"]:
-        return [Finding(level="bad", reason=f"blank: every voxel is {figures['min'] + 0.0:g}")]
+        return [Finding(level="bad", about="std", reason=f"blank: every voxel is {figures['min'] + 0.0:g}")]
     found = []
     if spread < NEARLY_CONSTANT * largest:
-        found.append(Finding(level="bad", reason=f"nearly constant: std {spread:.3g} at values up to {largest:.3g}"))
+        found.append(
+            Finding(level="bad", about="std", reason=f"nearly constant: std {spread:.3g} at values up to {largest:.3g}")
+        )
     if figures["not_finite"]:
-        found.append(Finding(level="bad", reason=f"{figures['not_finite']} voxels are not finite (NaN or infinity)"))
+        found.append(
+            Finding(
+                level="bad",
+                about="not_finite",
+                reason=f"{figures['not_finite']} voxels are not finite (NaN or infinity)",
+            )
+        )
     found += _constant_slices(figures)
     if (contrast := figures["contrast_db"]) is not None and contrast < LOWEST_CONTRAST_DB:
-        found.append(Finding(level="suspect", reason=f"contrast {contrast:.1f} dB: like noise without structure"))
+        found.append(
+            Finding(
+                level="suspect", about="contrast_db", reason=f"contrast {contrast:.1f} dB: like noise without structure"
+            )
+        )
     if (streaks := figures["streak_index"]) is not None and streaks > HIGHEST_STREAK_INDEX:
         found.append(
-            Finding(level="suspect", reason=f"streaks: one direction holds {streaks:.1f} times the usual power")
+            Finding(
+                level="suspect",
+                about="streak_index",
+                reason=f"streaks: one direction holds {streaks:.1f} times the usual power",
+            )
         )
     residual = figures.get("residual_px")
     if residual is not None and residual > max_residual_px:
         level: Level = "bad" if residual > 2 * max_residual_px else "suspect"
-        found.append(Finding(level=level, reason=f"alignment residual {residual:.2f} px, limit {max_residual_px:g}"))
+        found.append(
+            Finding(
+                level=level,
+                about="residual_px",
+                reason=f"alignment residual {residual:.2f} px, limit {max_residual_px:g}",
+            )
+        )
     return found
 
 
@@ -102,7 +129,13 @@ def _constant_slices(figures: dict[str, Any]) -> list[Finding]:
     if share <= CONSTANT_SLICES_SUSPECT:
         return []
     level: Level = "bad" if share > CONSTANT_SLICES_BAD else "suspect"
-    return [Finding(level=level, reason=f"{figures['constant_slices']} of {figures['dims'][2]} slices are empty")]
+    return [
+        Finding(
+            level=level,
+            about="constant_slices",
+            reason=f"{figures['constant_slices']} of {figures['dims'][2]} slices are empty",
+        )
+    ]
 
 
 def _dimensions(figures: dict[str, Any], series: dict[str, dict[str, Any]]) -> list[Finding]:
@@ -112,7 +145,11 @@ def _dimensions(figures: dict[str, Any], series: dict[str, dict[str, Any]]) -> l
     own = tuple(figures["dims"][:2])
     if own == usual or times < 2:
         return []
-    return [Finding(level="suspect", reason=f"{own[0]}x{own[1]} in x, y where the set has {usual[0]}x{usual[1]}")]
+    return [
+        Finding(
+            level="suspect", about="dims", reason=f"{own[0]}x{own[1]} in x, y where the set has {usual[0]}x{usual[1]}"
+        )
+    ]
 
 
 def _against_set(name: str, rule: Comparison, series: dict[str, dict[str, Any]]) -> Finding | None:
@@ -128,7 +165,7 @@ def _against_set(name: str, rule: Comparison, series: dict[str, dict[str, Any]])
     own = series[name][rule.figure]
     usual = np.median([figures[rule.figure] for figures in series.values() if figures.get(rule.figure) is not None])
     reason = f"{rule.label} {own:.3g}{rule.unit}, the set's median is {usual:.3g} (robust z {z:+.1f})"
-    return Finding(level="bad" if badness >= BAD_Z else "suspect", reason=reason)
+    return Finding(level="bad" if badness >= BAD_Z else "suspect", about=rule.figure, reason=reason)
 
 
 def robust_z(value: float, values: list[float], *, smallest_mad: float) -> float:

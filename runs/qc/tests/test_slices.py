@@ -150,6 +150,18 @@ def test_a_high_residual_is_bad(render, four, tmp_path):
     assert "alignment residual 7.50 px, limit 3" in figures["reason"]
 
 
+def test_two_rules_about_one_figure_count_once():
+    usual = {"dims": [64, 64, 32], "std": 1.0, "min": -3.0, "max": 3.0, "not_finite": 0, "constant_slices": 0}
+    usual |= {"contrast_db": 10.0, "streak_index": 1.2, "residual_px": 2.8}
+    finding = judge({name: dict(usual) for name in "abc"} | {"d": usual | {"residual_px": 3.7}}, max_residual_px=3)["d"]
+    assert (finding.level, finding.reason) == ("suspect", "alignment residual 3.70 px, limit 3")
+    both = judge(
+        {name: dict(usual) for name in "abc"} | {"d": usual | {"residual_px": 3.7, "dims": [9, 9, 32]}},
+        max_residual_px=3,
+    )
+    assert both["d"].level == "bad"
+
+
 def test_residuals_without_their_column_are_a_warning(render, four, tmp_path):
     residuals = tmp_path / "r.tsv"
     residuals.write_text("TS\tdims\nTS_001\t3\n")
