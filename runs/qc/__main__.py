@@ -55,6 +55,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _render(name: str, function: Callable[[argparse.Namespace, Index], None], args: argparse.Namespace) -> int:
+    args.out.mkdir(parents=True, exist_ok=True)
     index = Index(renderer=name, folder=args.out)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # what matters is said in the index, item by item

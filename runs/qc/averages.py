@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from runs.qc.arguments import add_apix
 from runs.qc.errors import BadInput
 from runs.qc.index import Index
 from runs.qc.sections import central_sections, projections, sections_png, shared_limits
@@ -20,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--map2", type=Path, action="append", default=[], help="a map to compare with; may be given again"
     )
-    parser.add_argument("--apix", type=float, metavar="A", help="pixel size in Å where the header doesn't know it")
+    add_apix(parser)
 
 
 def render(args: argparse.Namespace, index: Index) -> None:
@@ -33,7 +34,7 @@ def render(args: argparse.Namespace, index: Index) -> None:
         name = _free_name(path, maps)
         try:
             maps[name] = _render_map(name, path, args.apix, index)
-        except (BadInput, OSError, MemoryError) as error:
+        except (BadInput, MemoryError) as error:
             maps[name] = {"error": str(error) or f"{path}: not enough memory"}
             index.warn(f"{name}: {maps[name]['error']}")
     if all("error" in figures for figures in maps.values()):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from runs.qc.arguments import add_apix
 from runs.qc.errors import BadInput
 from runs.qc.index import Index, table_tsv
 from runs.qc.pictures import ACCENT, INK, QUIET, THRESHOLD, figure_png, new_figure
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--half1", type=Path, required=True, help="first half-map (MRC, unfiltered)")
     parser.add_argument("--half2", type=Path, required=True, help="second half-map")
     parser.add_argument("--mask", type=Path, help="mask with a soft edge, values 0 to 1")
-    parser.add_argument("--apix", type=float, metavar="A", help="pixel size in Å where the header doesn't know it")
+    add_apix(parser)
     parser.add_argument(
         "--randomise-from",
         default="auto",

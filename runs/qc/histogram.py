@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from runs.qc.arguments import finite, positive
 from runs.qc.errors import BadInput
 from runs.qc.index import Index
 from runs.qc.pictures import ACCENT, INK, QUIET, THRESHOLD, figure_png, new_figure
@@ -22,12 +23,12 @@ CURVE_POINTS = 400
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `histogram`."""
     parser.add_argument("--picks", type=Path, nargs="+", required=True, help="picks (STAR), one file or more")
-    parser.add_argument("--min-score", type=float, help="the threshold in use, drawn beside the suggested one")
+    parser.add_argument("--min-score", type=finite, help="the threshold in use, drawn beside the suggested one")
     parser.add_argument(
         "--truth", type=Path, nargs="+", default=[], help="known places (STAR), for precision and recall"
     )
-    parser.add_argument("--diameter-angstrom", type=float, help="particle diameter; a hit is within half of it")
-    parser.add_argument("--apix", type=float, metavar="A", help="pixel size of the coordinates in Å")
+    parser.add_argument("--diameter-angstrom", type=positive, help="particle diameter; a hit is within half of it")
+    parser.add_argument("--apix", type=positive, metavar="A", help="pixel size of the coordinates in Å")
 
 
 @dataclass(frozen=True, kw_only=True)

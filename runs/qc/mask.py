@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from runs.qc.arguments import add_apix
 from runs.qc.errors import BadInput
 from runs.qc.index import Index
 from runs.qc.sections import central_sections, sections_png, shared_limits
@@ -25,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `mask`."""
     parser.add_argument("--map", type=Path, required=True, help="the averaged map (MRC)")
     parser.add_argument("--mask", type=Path, required=True, help="its mask, values 0 to 1")
-    parser.add_argument("--apix", type=float, metavar="A", help="pixel size in Å where the header doesn't know it")
+    add_apix(parser)
     parser.add_argument("--label", help="what the map is of, for the title and the item")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from runs.qc.arguments import add_apix, finite, positive
 from runs.qc.errors import BadInput
 from runs.qc.index import Index
 from runs.qc.pictures import THRESHOLD, contrast_limits, draw_scale_bar, figure_png, new_figure, show_section
@@ -26,11 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `picks`."""
     parser.add_argument("--tomogram", type=Path, required=True, help="tomogram (MRC)")
     parser.add_argument("--picks", type=Path, required=True, help="picks (STAR; coordinates in px of the tomogram)")
-    parser.add_argument("--min-score", type=float, help="only picks with at least this score count")
+    parser.add_argument("--min-score", type=finite, help="only picks with at least this score count")
     parser.add_argument("--truth", type=Path, help="known places (STAR), for precision and recall")
-    parser.add_argument("--diameter-angstrom", type=float, help="particle diameter; a hit is within half of it")
-    parser.add_argument("--apix", type=float, metavar="A", help="pixel size in Å where the header doesn't know it")
-    parser.add_argument("--coordinates-apix", type=float, metavar="A", help="pixel size of the coordinates, if another")
+    parser.add_argument("--diameter-angstrom", type=positive, help="particle diameter; a hit is within half of it")
+    add_apix(parser)
+    parser.add_argument(
+        "--coordinates-apix", type=positive, metavar="A", help="pixel size of the coordinates, if another"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,7 +65,7 @@ def sections_png(
 
 
 def _outline(axes: Any, mask: NDArray[Any]) -> None:
-    if mask.max() < 0.5 or mask.min() >= 0.5:
+    if min(mask.shape) < 2 or mask.max() < 0.5 or mask.min() >= 0.5:
         return
     height, width = mask.shape
     x, y = np.arange(width) + 0.5, np.arange(height) + 0.5

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from runs.qc.arguments import add_apix, count, positive
 from runs.qc.errors import BadInput
 from runs.qc.index import Index, table_tsv
 from runs.qc.metrics import Scan, around, central, contrast_db, mean_power, scan, streak_index
@@ -40,12 +41,12 @@ COLUMNS = ("dims", "pixel_size_angstrom", "mean", "std", "min", "max", "contrast
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `slices`."""
     parser.add_argument("volumes", type=Path, nargs="+", metavar="VOLUME", help="tomograms (MRC)")
-    parser.add_argument("--apix", type=float, metavar="A", help="pixel size in Å where the header doesn't know it")
-    parser.add_argument("--n-slices", type=int, default=32, help="XY slices in the stack (default 32)")
+    add_apix(parser)
+    parser.add_argument("--n-slices", type=count, default=32, help="XY slices in the stack (default 32)")
     parser.add_argument("--residuals", type=Path, help="alignment residuals in px by series, TSV or JSON")
     parser.add_argument(
         "--max-residual-px",
-        type=float,
+        type=positive,
         default=3.0,
         help="residual above which a series is suspect, twice: bad (default 3)",
     )
@@ -63,7 +64,7 @@ def render(args: argparse.Namespace, index: Index) -> None:
         try:
             series[name] = _render_tomogram(name, path, args, index)
             series[name]["residual_px"] = residuals.get(series_name(path))
-        except (BadInput, OSError, MemoryError) as error:
+        except (BadInput, MemoryError) as error:
             errors[name] = str(error) or f"{path}: not enough memory"
             index.warn(f"{name}: {errors[name]}")
     if not series:
@@ -166,19 +167,19 @@ def _add_stack(name: str, volume: Volume, n_slices: int, index: Index) -> None:
     limits = contrast_limits(np.concatenate([plane.ravel() for plane in planes]))
     encoding = _encoding(planes[len(planes) // 2], limits, budget=STACK_BYTES // len(planes))
     averaged = f", mean of {thickness} slices" if thickness > 1 else ""
-    for count, (z, plane) in enumerate(zip(positions, planes, strict=True), start=1):
+    for position, (z, plane) in enumerate(zip(positions, planes, strict=True), start=1):
         grey = with_scale_strip(
             _grey(plane, limits, encoding), shown_px=nx, pixel_size_angstrom=volume.pixel_size_angstrom
         )
         index.add(
-            name=f"{name}/xy/{count:03d}",
+            name=f"{name}/xy/{position:03d}",
             content=grey_png(grey),
             suffix=".png",
             kind="stack",
             title=f"{name}: XY slices",
             caption=f"XY, slice {z + 1} of {nz}{averaged}{_at(volume.pixel_size_angstrom)}",
             group=f"{name}/xy",
-            index=count,
+            index=position,
             item=name,
         )
 

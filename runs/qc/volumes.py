@@ -81,8 +81,11 @@ def open_volume(path: Path, *, apix: float | None = None) -> Volume:
         raise BadInput(
             f"{path} is truncated: its header promises {expected} bytes of voxels, {max(present, 0)} are there"
         )
-    with path.open("rb") as handle:
-        mapped = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
+    try:
+        with path.open("rb") as handle:
+            mapped = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise BadInput(f"{path} can't be mapped into memory: {error.strerror or error}") from error
     data = np.ndarray(shape, dtype=dtype, buffer=mapped, offset=offset)
     pixel_size, more = _pixel_size(header, apix, path.name)
     return Volume(path=path, data=data, pixel_size_angstrom=pixel_size, notes=(*notes, *more), _map=mapped)

@@ -13,7 +13,7 @@ import pytest
 from runs.qc.__main__ import RENDERERS, main
 from runs.qc.index import Index, plain
 from runs.qc.pictures import nice_length, scale_bar, to_grey
-from runs.qc.tests.conftest import particles
+from runs.qc.tests.scenes import particles
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -38,6 +38,16 @@ def test_every_renderer_has_its_help(name, capsys):
         main([name, "--help"])
     assert stopped.value.code == 0
     assert "--out DIR" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "option", [["--apix", "0"], ["--apix", "nan"], ["--n-slices", "0"], ["--n-slices", "2.5"], ["--apix", "wide"]]
+)
+def test_numbers_are_checked_where_they_are_given(option, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["slices", "a.mrc", "--out", "o", *option])
+    assert stopped.value.code == 2
+    assert f"argument {option[0]}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [[], ["nonsense"], ["slices"]])

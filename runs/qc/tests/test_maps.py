@@ -85,3 +85,11 @@ def test_averages_of_real_maps(render, realdata):
     code, index, _ = render("averages", "--map", maps[0], "--map2", maps[1])
     assert code == 0
     assert index["figures"]["maps"]["EMD-3197"]["pixel_size_angstrom"] == 11.4
+
+
+def test_a_flat_map_and_mask_are_drawn(render, write_mrc):
+    values = _density()[24:25]
+    code, _, _ = render("mask", "--map", write_mrc("a.mrc", values), "--mask", write_mrc("m.mrc", _ball(9, 4)[24:25]))
+    assert code == 0
+    code, _, _ = render("averages", "--map", write_mrc("a.mrc", values.transpose(1, 0, 2)))
+    assert code == 0

@@ -5,7 +5,7 @@ import pytest
 
 from runs.qc.errors import BadInput
 from runs.qc.stars import Picks, match, read_picks, spacing_radius
-from runs.qc.tests.conftest import particles
+from runs.qc.tests.scenes import particles
 from runs.qc.thresholds import suggest_threshold
 
 TRUE = np.array([[10.0, 10, 10], [30, 10, 10], [50, 40, 20], [20, 50, 16]])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from runs.qc.residuals import read_residuals
-from runs.qc.tests.conftest import particles
+from runs.qc.tests.scenes import particles
 from runs.qc.verdicts import judge
 
 
