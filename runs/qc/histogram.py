@@ -70,9 +70,19 @@ def render(args: argparse.Namespace, index: Index) -> None:
     }
     if suggestion.mixture is not None:
         index.figures["separation"] = suggestion.mixture.separation
-    _add_histogram(scores, suggestion, args.min_score, len(scored), index)
+    drawn = _drawable(args.min_score, scores, index)
+    _add_histogram(scores, suggestion, drawn, len(scored), index)
     if args.truth:
-        _add_agreement(scored, suggestion, args, index)
+        _add_agreement(scored, suggestion, drawn, args, index)
+
+
+def _drawable(given: float | None, scores: NDArray[np.float64], index: Index) -> float | None:
+    """The threshold in use, or None where drawing it would squeeze the scores into a corner."""
+    lower, upper = float(scores.min()), float(scores.max())
+    if given is None or lower - (upper - lower) <= given <= upper + (upper - lower):
+        return given
+    index.warn(f"the threshold in use, {given:g}, lies far from all scores ({lower:.3g} to {upper:.3g}): not drawn")
+    return None
 
 
 def _read_all(paths: list[Path], index: Index) -> tuple[list[Picks], dict[str, str]]:
@@ -141,7 +151,9 @@ def _draw_threshold(axes: Any, score: float, label: str, *, dashed: bool, height
                   ha=side, va="bottom", annotation_clip=False)  # fmt: skip
 
 
-def _add_agreement(scored: list[Picks], suggestion: Suggestion, args: argparse.Namespace, index: Index) -> None:
+def _add_agreement(
+    scored: list[Picks], suggestion: Suggestion, drawn: float | None, args: argparse.Namespace, index: Index
+) -> None:
     truths = _read_truths(args.truth, index)
     pairs = _pairs(scored, truths, index)
     if not pairs:
@@ -164,7 +176,7 @@ def _add_agreement(scored: list[Picks], suggestion: Suggestion, args: argparse.N
         "at_min_score": None if args.min_score is None else judged.at(args.min_score).figures(),
         "best_f1": judged.at(best).figures() | {"min_score": best},
     }
-    _add_curve(judged, suggestion.min_score, args.min_score, best, index)
+    _add_curve(judged, suggestion.min_score, drawn, best, index)
 
 
 def _read_truths(paths: list[Path], index: Index) -> list[Picks]:
@@ -211,7 +223,8 @@ def _best(judged: Judged) -> float:
 
 
 def _add_curve(judged: Judged, suggested: float, given: float | None, best: float, index: Index) -> None:
-    thresholds = np.linspace(judged.scores.min(), judged.scores.max(), CURVE_POINTS)
+    ends = [judged.scores.min(), judged.scores.max(), *([] if given is None else [given])]
+    thresholds = np.linspace(min(ends), max(ends), CURVE_POINTS)
     agreements = [judged.at(float(threshold)) for threshold in thresholds]
     figure = new_figure(760, 480)
     axes = figure.add_axes((0.12, 0.15, 0.85, 0.7))

@@ -246,3 +246,11 @@ def test_picks_that_name_another_tomogram_are_questioned(render, write_mrc, writ
     picks = write_star("p.star", TRUE, [1, 2, 3, 4], series="TS_008")
     _, index, _ = render("picks", "--tomogram", write_mrc("TS_001.mrc", particles()), "--picks", picks)
     assert any("speaks of TS_008" in warning for warning in index["warnings"])
+
+
+def test_a_threshold_far_from_all_scores_is_not_drawn(render, write_star):
+    picks, truth = _scored(write_star, "TS_001", 1)
+    _, index, _ = render("histogram", "--picks", picks, "--truth", truth, "--min-score", 99)
+    assert index["figures"]["n_above_min_score"] == 0
+    assert index["figures"]["truth"]["at_min_score"]["precision"] is None
+    assert any("far from all scores" in warning for warning in index["warnings"])
