@@ -14,6 +14,7 @@ A policy as it is written in a pipeline, with its defaults:
     delegable: true          # may somebody who may answer hand it to another who may decide
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,8 +97,9 @@ class Policy:
         return cls(**values)
 
 
-def faults(given: dict[str, Any]) -> list[str]:
-    """What is wrong with a policy, in words; empty where it can be used."""
+def faults(given: dict[str, Any], *, verdicts: Collection[str] = ()) -> list[str]:
+    """What is wrong with a policy, in words; empty where it can be used. With the protocol's `verdicts`, the one that a
+    time-out stands for must be among them."""
     errors = sorted(Draft202012Validator(SCHEMA).iter_errors(given), key=lambda error: list(map(str, error.path)))
     found = [f"{'.'.join(map(str, error.path)) or 'policy'}: {error.message}"[:300] for error in errors]
     if not found and given.get("escalate_after_s") and not given.get("escalate_to"):
@@ -105,6 +107,11 @@ def faults(given: dict[str, Any]) -> list[str]:
     who = given.get("who")
     if not found and isinstance(who, list) and given.get("quorum", 1) > len(who):
         found.append(f"quorum: {given['quorum']} ballots can't come from {len(who)} people")
+    default = None if found else _timeout(given.get("on_timeout", BLOCK))
+    if default and verdicts and default.verdict not in verdicts:
+        found.append(f"on_timeout: {default.verdict!r} is none of block, {', '.join(verdicts)}")
+    if default and not given.get("due_s"):
+        found.append("on_timeout: say in due_s when time runs out")
     return found
 
 

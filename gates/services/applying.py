@@ -79,6 +79,9 @@ def _claim(gate_id: int) -> tuple[Gate, Decision] | None:
             "apply_attempts": gate.apply_attempts + 1,
             "apply_after": timezone.now() + timedelta(seconds=LEASE_S),
         }
+        if gate.state == GateState.APPLYING and gate.apply_attempts >= MAX_ATTEMPTS:
+            _give_up(gate)
+            return None
         if gate.state == GateState.APPLYING:  # whoever began is gone
             Gate.objects.filter(pk=gate.pk).update(**changes)
             gate.refresh_from_db()
@@ -122,6 +125,19 @@ def _fail(gate: Gate, error: Exception) -> None:
             error=text,
             apply_after=_next_try(current.apply_attempts),
         )
+
+
+def _give_up(gate: Gate) -> None:
+    text = f"Applying it was begun {gate.apply_attempts} times and never ended; look into the logs, then try again."
+    GATE.apply(
+        gate,
+        "fail_applying",
+        lab_id=gate.lab_id,
+        subject=gate.subject(),
+        message=f"{gate.title}, {gate.context}: {text}",
+        error=text,
+        apply_after=None,
+    )
 
 
 def _next_try(attempts: int) -> datetime | None:

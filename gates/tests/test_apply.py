@@ -126,6 +126,23 @@ def test_killed_between_persisting_and_recording(gate: Gate, keeper: Keeper, thr
     assert len({uuid for uuid, _ in threshold.persisted}) == 1
 
 
+def test_what_kills_whoever_applies_it_is_not_tried_for_ever(gate: Gate, people: People) -> None:
+    for attempt in range(MAX_ATTEMPTS):
+        with (
+            later((LEASE_S + 1) * attempt),
+            patch("gates.services.applying._finish", side_effect=Killed),
+            pytest.raises(Killed),
+        ):
+            apply_decided()
+    with later((LEASE_S + 1) * MAX_ATTEMPTS):
+        assert apply_decided() == 0
+
+    gate.refresh_from_db()
+    assert (gate.state, gate.apply_after) == ("apply_failed", None) and "begun 8 times" in gate.error
+    retry_applying(gate_id=gate.pk, author=Author.person(people.operator, Door.WEB))
+    assert apply_decided() == 1
+
+
 def test_killed_while_claiming(gate: Gate) -> None:
     with patch("gates.services.applying.GATE.apply", side_effect=Killed), pytest.raises(Killed):
         apply_gate(gate.pk)

@@ -29,6 +29,7 @@ def test_the_defaults() -> None:
         ({"due_s": 1.5}, "due_s"),
         ({"on_timeout": {"verdict": "approve"}}, "on_timeout"),
         ({"escalate_after_s": 60}, "escalate_to"),
+        ({"on_timeout": "approve"}, "due_s"),
         ({"deligable": True}, "deligable"),
     ],
 )
@@ -48,7 +49,17 @@ def test_a_policy_that_cannot_be_used_is_refused_in_words(given: dict, told: str
     ],
 )
 def test_what_a_time_out_means(given: object, expected: Timeout | None) -> None:
-    assert Policy.read({"on_timeout": given}).on_timeout == expected
+    assert Policy.read({"due_s": 60, "on_timeout": given}).on_timeout == expected
+
+
+def test_a_default_that_the_protocol_does_not_know() -> None:
+    verdicts = ["approve", "reject"]
+
+    assert faults({"due_s": 60, "on_timeout": "bless"}, verdicts=verdicts) == [
+        "on_timeout: 'bless' is none of block, approve, reject"
+    ]
+    assert faults({"due_s": 60, "on_timeout": "block"}, verdicts=verdicts) == []
+    assert faults({"due_s": 60, "on_timeout": "reject"}, verdicts=verdicts) == []
 
 
 @pytest.mark.parametrize(
