@@ -3,19 +3,43 @@
 from collections.abc import Callable
 from typing import Any
 
+from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from record.access import Ability
 from record.backoffice import Editable, ReadOnly, ReadOnlyInline, ReasonedAction, short
+from record.errors import ConductorError
 from record.services import Author
 from runs.models import Phase, Pipeline, Run, Snapshot, Species, TiltSeries
+from runs.pipeline.faults import PipelineFaults
+from runs.pipeline.load import load_pipeline
+from runs.pipeline.snapshot import check_pipeline_folder
 from runs.services.control import archive_run, cancel_run, pause_run, resume_run
+
+
+class PipelineForm(forms.ModelForm):
+    """A pipeline is taken up only where runs can be made of it: its manifest, overlay and scripts are read."""
+
+    class Meta:
+        model = Pipeline
+        fields = ["lab", "name", "folder", "archived_at"]
+
+    def clean_folder(self) -> str:
+        folder: str = self.cleaned_data["folder"]
+        try:
+            load_pipeline(check_pipeline_folder(folder))
+        except PipelineFaults as refusal:
+            raise forms.ValidationError([str(fault) for fault in refusal.faults]) from refusal
+        except ConductorError as refusal:
+            raise forms.ValidationError(refusal.message) from refusal
+        return folder
 
 
 @admin.register(Pipeline)
 class PipelineAdmin(Editable):
+    form = PipelineForm
     list_display = ["name", "lab", "folder", "archived_at"]
     list_filter = ["lab"]
     list_select_related = ["lab"]

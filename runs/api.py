@@ -12,10 +12,13 @@ from rest_framework.response import Response
 
 from jobs.models import Target
 from record.access import visible
+from record.errors import ConductorError
 from record.models import Decision, Lab
 from record.rest import Command, LabReadOnly, ReasonInput, RefusalOutput, StrictSerializer, author_of
 from record.services import Author
 from runs.models import Phase, Pipeline, Run, Species, TiltSeries
+from runs.pipeline.load import load_pipeline
+from runs.pipeline.snapshot import check_pipeline_folder
 from runs.progress import Estimate, estimate
 from runs.services import control
 from runs.services.create import create_run
@@ -29,6 +32,36 @@ class PipelineOutput(serializers.ModelSerializer[Pipeline]):
     class Meta:
         model = Pipeline
         fields = ["id", "uuid", "lab", "name", "folder", "archived_at"]
+
+
+class PipelineDetail(PipelineOutput):
+    """With what it is made of, as it lies in its folder now: phases, gates, presets, species, and what may be set."""
+
+    spec = serializers.SerializerMethodField(help_text="null where it can't be used")
+    fault = serializers.SerializerMethodField(help_text="why it can't be used, in words; empty where it can")
+
+    class Meta(PipelineOutput.Meta):
+        fields = [*PipelineOutput.Meta.fields, "spec", "fault"]
+
+    def get_spec(self, pipeline: Pipeline) -> dict[str, Any] | None:
+        spec, _ = self._loaded(pipeline)
+        return spec
+
+    def get_fault(self, pipeline: Pipeline) -> str:
+        _, fault = self._loaded(pipeline)
+        return fault
+
+    def _loaded(self, pipeline: Pipeline) -> tuple[dict[str, Any] | None, str]:
+        if not hasattr(self, "_looked_up"):
+            self._looked_up = _load(pipeline)
+        return self._looked_up
+
+
+def _load(pipeline: Pipeline) -> tuple[dict[str, Any] | None, str]:
+    try:
+        return load_pipeline(check_pipeline_folder(pipeline.folder)).to_json(), ""
+    except ConductorError as error:
+        return None, error.message
 
 
 class PipelineFilter(filters.FilterSet):
@@ -45,6 +78,7 @@ class PipelineViewSet(LabReadOnly):
 
     queryset = Pipeline.objects.select_related("lab").order_by("name", "id")
     serializer_class = PipelineOutput
+    detail_class = PipelineDetail
     filterset_class = PipelineFilter
     ordering_fields = ["name"]
 

@@ -33,6 +33,17 @@ def a_run(world: World, **changes: Any) -> dict[str, Any]:
     } | changes
 
 
+def test_a_pipeline_says_what_may_be_set(world: World, client: Client) -> None:
+    pipeline = client.get(f"/api/v1/pipelines/{world.pipeline.pk}/").json()
+    assert pipeline["fault"] == ""
+    assert [phase["key"] for phase in pipeline["spec"]["phases"]] == ["1", "2", "3a", "3b"]
+    assert [(each["key"], each["unit"], each["max"]) for each in pipeline["spec"]["fields"]][0] == ("DIM", "px", 512)
+    (Path(world.pipeline.folder) / "scripts" / "manifest.yml").write_text("phases: [")
+    broken = client.get(f"/api/v1/pipelines/{world.pipeline.pk}/").json()
+    assert broken["spec"] is None
+    assert "scripts/manifest.yml" in broken["fault"]
+
+
 def test_beginning_a_run(world: World, people: People, client: Client) -> None:
     answer = post(client, "runs", a_run(world))
     assert answer.status_code == 201, answer.content
