@@ -1,6 +1,14 @@
+import os
+
 from django.apps import AppConfig
+
+from conductor_site.conduct.busy import CLUSTER_VARIABLE, connect
 
 
 class ConductorSiteConfig(AppConfig):
     name = "conductor_site"
     verbose_name = "Site"
+
+    def ready(self) -> None:
+        if CLUSTER_VARIABLE in os.environ:  # a task cluster of `conduct`: its workers say when they are at work
+            connect()

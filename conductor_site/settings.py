@@ -172,6 +172,11 @@ SPECTACULAR_SETTINGS = {
     },
 }
 
+# How long a submitter that gives no sign of life is left alone with a job that it has claimed.
+JOB_CLAIM_LEASE_S = env_int("CONDUCTOR_JOB_CLAIM_LEASE_S", 60, minimum=1)
+# A task cluster that leaves its pulse untaken for so long, while nothing keeps it busy, is started anew.
+CLUSTER_HUNG_AFTER_S = env_int("CONDUCTOR_CLUSTER_HUNG_AFTER_S", 60, minimum=1)
+
 # Where Conductor keeps what is not in the database.
 EVIDENCE_ROOT = DATA_DIR / "evidence"
 SNAPSHOT_ROOT = DATA_DIR / "snapshots"

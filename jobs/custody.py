@@ -5,6 +5,7 @@ import logging
 from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
@@ -18,7 +19,6 @@ from record.errors import StaleState
 
 log = logging.getLogger(__name__)
 
-LEASE_S = 60
 LONGEST_WAIT_S = 300
 
 
@@ -51,7 +51,7 @@ def take_over(job: Job, *, holder: str, wait_s: float = 0, reason: str = "") -> 
             where={"generation": job.generation},
             generation=job.generation + 1,
             holder=holder,
-            lease_until=timezone.now() + timedelta(seconds=wait_s or LEASE_S),
+            lease_until=timezone.now() + timedelta(seconds=wait_s or settings.JOB_CLAIM_LEASE_S),
             native_id="",
             reason=reason[:1000],
         )
@@ -156,7 +156,7 @@ def _claim_at(target_id: int, holder: str) -> list[Job]:
             data={"generation": job.generation + 1},
             generation=job.generation + 1,
             holder=holder,
-            lease_until=timezone.now() + timedelta(seconds=LEASE_S),
+            lease_until=timezone.now() + timedelta(seconds=settings.JOB_CLAIM_LEASE_S),
         )
     return jobs
 

@@ -31,6 +31,7 @@ WORDS = {
 }
 FORBIDDEN = re.compile(r"""[\x00-\x20\x7f-\x9f\s'"`$\\;&|<>*?(){}\[\]!]""")
 PATH_LIMIT = 500
+NAME_LIMIT_BYTES = 255  # of one folder or file, on all usual file systems
 
 
 @dataclass(frozen=True)
@@ -183,6 +184,8 @@ def within_roots(target: Target, path: str) -> str:
         )
     if ".." in path.split("/"):
         raise BadInput(f"The path {path!r} holds `..`: write where it leads instead.")
+    if any(len(name.encode()) > NAME_LIMIT_BYTES for name in path.split("/")):
+        raise BadInput(f"A name in the path {path[:80]}… is longer than {NAME_LIMIT_BYTES} bytes.")
     with in_words(path):
         real = os.path.realpath(path)
     roots = [os.path.realpath(root) for root in target.roots]

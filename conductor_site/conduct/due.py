@@ -15,6 +15,12 @@ log = logging.getLogger(__name__)
 
 DUE = [
     "jobs.sweep:handle_unhandled",
+    "gates.sweep:apply_decided",
+    "gates.sweep:close_overdue",
+    "gates.sweep:escalate_due",
+    "gates.sweep:prepare_due",
+    "runs.sweep:start_ready",
+    "runs.sweep:refresh_progress",
 ]
 
 

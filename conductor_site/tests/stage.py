@@ -7,33 +7,31 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Plans one job on the target `here` (made at first use); prints its token.
-PLAN = """
-import json, sys, uuid, django; django.setup()
+HERE = "/STAGE"  # stands for the stage's folder in the rows that each stage copies
+
+# Plans one job by the real service; what the tests plan are copies of its row.
+PLAN = f"""
+import uuid, django; django.setup()
 from django.db import transaction
 from jobs.hosts import this_host
 from jobs.models import Target
 from jobs.services import Resources, plan_job
 from record.models import Lab
 from record.services import Subject
-wanted = json.loads(sys.argv[1])
-lab, _ = Lab.objects.get_or_create(name="Lab", slug="lab")
-folder = wanted["folder"]
-target, _ = Target.objects.get_or_create(lab=lab, name="here", defaults=dict(
-    host=this_host(), roots=[folder], job_folder=folder + "/jobs", **wanted.get("target", {})))
-for number in range(wanted.get("count", 1)):
-    with transaction.atomic():
-        job = plan_job(target=target, name=f"job {number}", subject=Subject("test", uuid.uuid4(), "test"),
-            script=wanted["script"], script_name="work.sh", work_dir=folder, environment=wanted.get("environment", {}),
-            purpose="work", step=number, attempt=1, on_final="",
-            resources=Resources(wanted.get("time_limit_s", 60), wanted.get("memory_mib", 1024)))
-    print(job.token)
+lab = Lab.objects.create(name="Lab", slug="lab")
+target = Target.objects.create(lab=lab, name="here", host=this_host(), roots=["{HERE}"], job_folder="{HERE}/jobs")
+with transaction.atomic():
+    plan_job(target=target, name="job", subject=Subject("test", uuid.uuid4(), "test"), script="", script_name="work.sh",
+        work_dir="{HERE}", environment={{}}, purpose="work", step=0, attempt=1, on_final="",
+        resources=Resources(60, 1024))
 """
 
 
@@ -45,28 +43,58 @@ class Stage:
         self.environment = os.environ | {
             "CONDUCTOR_DATA": str(folder / "var"),
             "DJANGO_SETTINGS_MODULE": "conductor_site.settings",
+            "CONDUCTOR_SQLITE": str(folder / "var" / "conductor.sqlite3"),
             "CONDUCTOR_JOB_GRACE_S": "1",
+            "CONDUCTOR_JOB_CLAIM_LEASE_S": "1",
             "PYTHONPATH": str(ROOT),
         }
         self.conducts: list[subprocess.Popen[bytes]] = []
+        with self.connection() as connection:
+            self.template = dict(connection.execute("select * from jobs_job").fetchone())
+            connection.execute("delete from jobs_job")
+            connection.execute("delete from record_event")
+            place = str(folder / "work")
+            connection.execute("update jobs_target set roots = ?, job_folder = ?", [f'["{place}"]', f"{place}/jobs"])
         self.log = open(folder / "conduct.log", "ab")  # noqa: SIM115 - closed in close()
 
-    def python(self, code: str, *arguments: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-c", code, *arguments], env=self.environment, cwd=ROOT, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+    def plan(self, body: str, *, count: int = 1, **columns: Any) -> None:
+        """Plan a job, or `count` of them: rows as the service writes them, with this bash text and these columns."""
+        with self.connection() as connection:
+            for _ in range(count):
+                row = dict(self.template) | {"script": f"#!/bin/bash\n{body}\n", "uuid": uuid4().hex}
+                for name, value in columns.items():
+                    row[name] = json.dumps(value) if isinstance(value, dict) else value
+                self._insert(connection, row)
 
-    def plan(self, script: str, **wanted: Any) -> list[str]:
-        """Plan a job (or `count`); their tokens."""
-        body = f"#!/bin/bash\n{script}\n"
-        return self.python(PLAN, json.dumps(wanted | {"script": body, "folder": str(self.folder / "work")})).split()
+    def _insert(self, connection: sqlite3.Connection, row: dict[str, Any]) -> None:
+        del row["id"]
+        token = f"j{uuid4().hex[:24]}x"
+        values = [
+            value.replace(self.template["token"], token).replace(HERE, str(self.folder / "work"))
+            if isinstance(value, str)
+            else value
+            for value in row.values()
+        ]
+        marks = ", ".join("?" * len(row))
+        connection.execute(f"insert into jobs_job ({', '.join(row)}) values ({marks})", values)  # noqa: S608
 
-    def conduct(self, *, fault: str = "", options: tuple[str, ...] = ("--without-cluster",)) -> subprocess.Popen[bytes]:
+    @contextmanager
+    def connection(self) -> Iterator[sqlite3.Connection]:
+        """The database, from outside."""
+        path = self.folder / "var" / "conductor.sqlite3"
+        with closing(sqlite3.connect(path, timeout=10)) as connection, connection:
+            connection.row_factory = sqlite3.Row
+            yield connection
+
+    def conduct(
+        self, *, fault: str = "", data: str = "var", options: tuple[str, ...] = ("--without-cluster",)
+    ) -> subprocess.Popen[bytes]:
+        """Start one. Another `data` folder makes it another installation on the same database."""
         process = subprocess.Popen(
             [sys.executable, "manage.py", "conduct", *options],
-            env=self.environment | ({"CONDUCTOR_FAULT": fault} if fault else {}),
+            env=self.environment
+            | {"CONDUCTOR_DATA": str(self.folder / data)}
+            | ({"CONDUCTOR_FAULT": fault} if fault else {}),
             cwd=ROOT,
             stderr=self.log,
             stdout=self.log,
@@ -75,8 +103,7 @@ class Stage:
         return process
 
     def rows(self, query: str = "select * from jobs_job order by id") -> list[dict[str, Any]]:
-        with sqlite3.connect(self.folder / "var" / "conductor.sqlite3", timeout=10) as connection:
-            connection.row_factory = sqlite3.Row
+        with self.connection() as connection:
             return [dict(row) for row in connection.execute(query)]
 
     def job(self) -> dict[str, Any]:
@@ -85,8 +112,11 @@ class Stage:
         return row
 
     def execute(self, statement: str) -> None:
-        with sqlite3.connect(self.folder / "var" / "conductor.sqlite3", timeout=10) as connection:
+        with self.connection() as connection:
             connection.execute(statement)
+
+    def events(self) -> list[str]:
+        return [row["kind"] for row in self.rows("select kind from record_event order by id")]
 
     def until(self, holds: Callable[[], Any], *, within_s: float = 15, what: str = "") -> Any:
         """Wait for something to hold; fails with the log where it doesn't."""
@@ -117,11 +147,20 @@ class Stage:
                 process.send_signal(signal.SIGCONT)
                 process.kill()
             process.wait()
+        self._end_clusters()
         for row in self.rows():
             pid = (row["native_id"].split(":") + ["", ""])[1]
             if pid and Path(f"/proc/{pid}/environ").exists() and row["token"].encode() in _environ(pid):
                 os.killpg(int(pid), signal.SIGKILL)
         self.log.close()
+
+    def _end_clusters(self) -> None:
+        """Task clusters outlive a `conduct` that was killed."""
+        for note in self.folder.glob("*/cluster.json"):
+            pid = json.loads(note.read_text())["identity"].split(":")[1]
+            if str(self.folder).encode() in _environ(pid):
+                with suppress(ProcessLookupError):
+                    os.killpg(int(pid), signal.SIGKILL)
 
 
 def _environ(pid: str) -> bytes:

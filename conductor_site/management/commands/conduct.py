@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from conductor_site.conduct.cluster import TaskCluster
 from conductor_site.conduct.loop import Conduct
 from record.errors import ConductorError
 
@@ -17,6 +18,6 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            Conduct(cluster=None).run()
+            Conduct(cluster=None if options["without_cluster"] else TaskCluster()).run()
         except ConductorError as error:
             raise CommandError(error.message) from error

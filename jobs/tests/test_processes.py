@@ -1,0 +1,63 @@
+"""Processes are known by boot, pid and start time."""
+
+import os
+import signal
+import subprocess
+import time
+
+from jobs import processes
+
+
+def test_reads_a_stat_line_with_brackets_and_spaces_in_the_name() -> None:
+    line = "42 (a) b (c) S 1 42 40 0 -1 4194304 " + " ".join(["0"] * 12) + " 987654 1000 25 " + " ".join(["0"] * 20)
+    stat = processes.parse_stat(line)
+    assert (stat.pid, stat.state, stat.session, stat.start) == (42, "S", 40, 987654)
+    assert stat.rss_bytes == 25 * processes.PAGE_BYTES
+
+
+def test_identities() -> None:
+    own = processes.own_identity()
+    boot, pid, start = processes.split_identity(own)
+    assert (boot, pid) == (processes.boot_id(), os.getpid())
+    assert processes.is_alive(own)
+    assert not processes.is_alive(f"{boot}:{pid}:{start + 1}")  # the number has come round again
+    assert not processes.is_alive(f"another-boot:{pid}:{start}")
+    assert processes.open_pidfd(f"{boot}:{pid}:{start + 1}") is None
+    assert not processes.send(f"{boot}:{pid}:{start + 1}", signal.SIGKILL)
+    for text in ("", "x", "a:b:c", "a:1"):
+        assert not processes.is_alive(text)
+
+
+def test_zombies_are_not_alive_and_stopped_ones_are() -> None:
+    child = subprocess.Popen(["sleep", "30"])
+    identity = processes.identity(child.pid)
+    child.send_signal(signal.SIGSTOP)
+    assert processes.is_alive(identity)
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert not processes.is_alive(identity)
+    child.wait()
+
+
+def test_a_family_is_found_and_ended_without_its_leader() -> None:
+    environment = os.environ | {"MARK": "this-one"}
+    leader = subprocess.Popen(
+        ["bash", "-c", "sleep 31 & setsid sleep 32 & wait"], env=environment, start_new_session=True
+    )
+    identity = processes.identity(leader.pid)
+    deadline = time.monotonic() + 5
+    while len(processes.family(identity, "MARK=this-one")) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(processes.family(identity, "MARK=this-one")) == 3
+    leader.kill()
+    leader.wait()
+
+    assert len(processes.family(identity, "MARK=this-one")) == 2
+    assert processes.family(identity, "MARK=another") == []  # a session's number alone proves nothing
+    assert processes.end_family(identity, "MARK=this-one") == []
+    assert processes.family(identity, "MARK=this-one") == []
+
+
+def test_memory_is_shared_fairly() -> None:
+    assert 0 < processes.memory_bytes(os.getpid()) <= processes.read_stat(os.getpid()).rss_bytes * 1.1
+    assert processes.memory_bytes(2**22) == 0

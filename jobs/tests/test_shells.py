@@ -1,0 +1,113 @@
+"""Files of a target, and which paths it may touch."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from jobs.models import Target
+from jobs.shells import LocalShell, explain, shell_for, within_roots
+from record.errors import AdapterError, BadInput
+
+
+def test_paths_within_the_roots(target: Target, tmp_path: Path) -> None:
+    assert within_roots(target, str(tmp_path)) == os.path.realpath(tmp_path)
+    assert within_roots(target, f"{tmp_path}//a/./new/") == f"{os.path.realpath(tmp_path)}/a/new"
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("relative/path", "not an absolute path"),
+        ("/etc", "lies outside the folders that target here may touch"),
+        ("{root}-evil", "lies outside"),
+        ("{root}/../x", "holds `..`"),
+        ("{root}/a b", "holds ' '"),
+        ("{root}/a\nb", "no white space"),
+        ("{root}/a;rm", "holds ';'"),
+        ("{root}/it's", "no white space, quotes"),
+        ("{root}/$HOME", r"holds '\$'"),
+        ("{root}/a\0b", "no white space"),
+        ("{root}/" + "x" * 600, "characters long"),
+        ("{root}/" + "x" * 300, "longer than 255 bytes"),
+        ("", "not an absolute path"),
+    ],
+)
+def test_refused_paths(target: Target, tmp_path: Path, path: str, words: str) -> None:
+    with pytest.raises((BadInput, AdapterError), match=words):
+        within_roots(target, path.format(root=tmp_path))
+
+
+def test_unicode_names_are_fine(target: Target, tmp_path: Path) -> None:
+    assert within_roots(target, f"{tmp_path}/断層撮影_µ").endswith("断層撮影_µ")
+
+
+def test_a_link_that_leads_out_is_refused(target: Target, tmp_path: Path) -> None:
+    (tmp_path / "out").symlink_to("/etc")
+    with pytest.raises(BadInput, match="lies outside"):
+        within_roots(target, f"{tmp_path}/out/passwd")
+
+
+def test_no_roots_no_path(target: Target, tmp_path: Path) -> None:
+    target.roots = []
+    with pytest.raises(BadInput, match=r"may touch \(none\)"):
+        within_roots(target, str(tmp_path))
+
+
+def test_glob_finds_files_by_pattern(target: Target, tmp_path: Path) -> None:
+    shell = shell_for(target)
+    for name in ("recon/TS_2.mrc", "recon/TS_1.mrc", "recon/deep/x.mrc", "log.txt"):
+        shell.write(str(tmp_path / name), b"data")
+    (tmp_path / "folder.mrc").mkdir()
+
+    found = shell.glob(str(tmp_path), ["recon/*.mrc", "**/*.mrc", "log.txt", "none*"])
+
+    names = {pattern: [os.path.relpath(fact.path, tmp_path) for fact in facts] for pattern, facts in found.items()}
+    assert names == {
+        "recon/*.mrc": ["recon/TS_1.mrc", "recon/TS_2.mrc"],
+        "**/*.mrc": ["recon/TS_1.mrc", "recon/TS_2.mrc", "recon/deep/x.mrc"],
+        "log.txt": ["log.txt"],
+        "none*": [],
+    }
+    assert found["log.txt"][0].size_bytes == 4
+    with pytest.raises(BadInput, match="leaves the folder"):
+        shell.glob(str(tmp_path), ["../*"])
+
+
+def test_write_replaces_whole_and_leaves_no_scratch(tmp_path: Path) -> None:
+    shell = LocalShell()
+    path = tmp_path / "a" / "b.txt"
+    shell.write(str(path), b"one")
+    shell.write(str(path), b"two")
+    assert shell.read(str(path)) == b"two"
+    assert shell.read(str(path), offset=1, limit=1) == b"w"
+    assert shell.size(str(path)) == 3
+    assert [entry.name for entry in path.parent.iterdir()] == ["b.txt"]
+
+
+def test_failures_are_in_words(tmp_path: Path) -> None:
+    shell = LocalShell()
+    (tmp_path / "file").write_text("")
+    for act in (
+        lambda: shell.read(str(tmp_path / "none")),
+        lambda: shell.size(str(tmp_path / "none")),
+        lambda: shell.write(str(tmp_path / "file" / "below"), b""),
+        lambda: shell.make_folder(str(tmp_path / "file")),
+        lambda: shell.copy_tree(str(tmp_path / "none"), str(tmp_path / "copy")),
+        lambda: shell.run(["/no/program"], env={}, cwd=str(tmp_path), timeout_s=5),
+        lambda: shell.run(["/bin/true"], env={}, cwd=str(tmp_path / "none"), timeout_s=5),
+        lambda: shell.run(["/bin/sleep", "5"], env={}, cwd=str(tmp_path), timeout_s=0.1),
+    ):
+        with pytest.raises(AdapterError):
+            act()
+
+
+def test_a_full_disk_is_transient_and_a_missing_folder_is_not() -> None:
+    assert explain(OSError(28, "No space left on device"), "/x").transient
+    assert "the disk is full" in explain(OSError(28, ""), "/x").message
+    assert not explain(OSError(2, ""), "/x").transient
+
+
+def test_commands_get_their_own_environment_only(tmp_path: Path) -> None:
+    done = LocalShell().run(["/usr/bin/env"], env={"ONLY": "this"}, cwd=str(tmp_path), timeout_s=5)
+    assert done.stdout == "ONLY=this\n"
