@@ -1,11 +1,12 @@
 """The only writers of gates: by subject, one file each."""
 
-from gates.services.answering import Answer, answer_gate, may_answer
+from gates.services.answering import Answer, answer_gate
 from gates.services.applying import apply_gate, retry_applying
 from gates.services.asking import reopen_gate, request_gate, withdraw_gate
 from gates.services.clocks import escalate_gate, extend_deadlines, time_out_gate
 from gates.services.delegating import delegate_gate
 from gates.services.preparing import prepare_gate, retry_preparing
+from gates.services.refusals import may_answer
 
 __all__ = [
     "Answer",

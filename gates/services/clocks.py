@@ -9,8 +9,9 @@ from django.utils import timezone
 
 from gates.models import Gate, SweepBeat
 from gates.policy import Policy, Timeout, whom_text
-from gates.services.answering import decide, read_statement, suggested_answers
+from gates.services.answering import decide
 from gates.services.locking import lock_gate
+from gates.services.statements import read_statement, suggested_answers
 from gates.states import GATE, GateState
 from gates.subjects import tell_closed
 from record.errors import BadInput, ConductorError

@@ -7,9 +7,9 @@ from gates.answers import clean_reason
 from gates.errors import ReasonOwed
 from gates.models import Gate
 from gates.policy import Policy, check
-from gates.services.answering import state_refusal
 from gates.services.locking import lock_gate
 from gates.services.people import facts_about, roles_in
+from gates.services.refusals import state_refusal
 from gates.subjects import subject_of
 from record.access import Ability, can
 from record.errors import BadInput, NotAllowed
