@@ -19,6 +19,7 @@ from record.access import Ability, Actor, can
 from record.errors import ConductorError
 from record.forms import ReasonForm
 
+FIELDS_BESIDE = 5  # more fields than these stand in the wide column
 TABLES_SHOWN = 6
 TABLE_ROWS = 60
 
@@ -32,6 +33,7 @@ def gate_page(
     may_override = can(user, Ability.OVERRIDE, gate.lab_id)
     form = _form(gate, protocol, data, refusal)
     sections = arrange(gate.evidence.all(), gate.suggestion, gate.figures)
+    plain = [bound for bound in form or () if not isinstance(bound.field, Items)]
     context = {
         "gate": gate,
         "subject_url": subjects.url(gate),
@@ -39,7 +41,8 @@ def gate_page(
         "unknown": "" if protocol else unknown_text(gate),
         "form": form,
         "table_fields": [bound for bound in form or () if isinstance(bound.field, Items)],
-        "plain_fields": [bound for bound in form or () if not isinstance(bound.field, Items)],
+        "plain_fields": plain,
+        "wide": len(plain) > FIELDS_BESIDE,
         "verdicts": protocol.verdicts_at(gate) if protocol else {},
         "consequence": _consequence(gate, protocol, form),
         "barred": barred,

@@ -44,36 +44,59 @@ class Cell:
 
 @dataclass
 class Lane:
-    """One row. `species` is None for the lane of all tilt series."""
+    """One row of a band. `species` is None for the lane of all tilt series."""
 
     name: str
     species: Species | None
     cells: list[Cell] = field(default_factory=list)
 
 
-def draw_lanes(spec: PipelineSpec, phases: Sequence[Phase], gates: Iterable[Gate]) -> list[Lane]:
-    """The lanes with one cell a column: of each phase the gates before it, itself, the gates after it.
+@dataclass
+class Band:
+    """Lanes side by side over the same columns. A run is read band by band, as lines of a text."""
 
-    `phases` stand in their order, with `species` loaded; `gates` are all those of the run, in any order.
+    shared: bool
+    keys: list[str]
+    lanes: list[Lane] = field(default_factory=list)
+
+
+def draw_bands(spec: PipelineSpec, phases: Sequence[Phase], gates: Iterable[Gate]) -> list[Band]:
+    """The phases in their order, cut where work on all tilt series and work on species take turns.
+
+    Each lane has one cell a column: of each phase the gates before it, itself, the gates after it. `phases` stand in
+    their order, with `species` loaded; `gates` are all those of the run, in any order.
     """
     latest = latest_iterations(gates)
+    bands: list[Band] = []
+    for phase in phases:
+        shared = phase.species_id is None
+        if not bands or (bands[-1].shared != shared and not _is_in(bands, phase.key)):
+            bands.append(Band(shared, []))
+        band = next((each for each in bands if phase.key in each.keys), bands[-1])
+        if phase.key not in band.keys:
+            band.keys.append(phase.key)
+    for band in bands:
+        band.lanes = _lanes(spec, band, [phase for phase in phases if phase.key in band.keys], latest)
+    return bands
+
+
+def _is_in(bands: list[Band], key: str) -> bool:
+    return any(key in band.keys for band in bands)
+
+
+def _lanes(spec: PipelineSpec, band: Band, phases: list[Phase], latest: dict[tuple[object, str], Gate]) -> list[Lane]:
     lanes: dict[int | None, Lane] = {}
     by_place: dict[tuple[int | None, str], Phase] = {}
-    keys: list[str] = []
     for phase in phases:
-        name = phase.species.label if phase.species else SHARED
-        lanes.setdefault(phase.species_id, Lane(name, phase.species))
+        lanes.setdefault(phase.species_id, Lane(phase.species.label if phase.species else SHARED, phase.species))
         by_place[phase.species_id, phase.key] = phase
-        if phase.key not in keys:
-            keys.append(phase.key)
     for species_id, lane in lanes.items():
-        for key in keys:
-            phase_here = by_place.get((species_id, key))
-            before = [_gate_cell(gate, phase_here, latest) for gate in spec.gates_at(key, "before")]
-            after = [_gate_cell(gate, phase_here, latest) for gate in spec.gates_at(key, "after")]
-            lane.cells += [*before, Cell(phase=phase_here), *after]
-    ordered = sorted(lanes.values(), key=lambda lane: (lane.species is not None, getattr(lane.species, "position", 0)))
-    return ordered
+        for key in band.keys:
+            here = by_place.get((species_id, key))
+            before = [_gate_cell(gate, here, latest) for gate in spec.gates_at(key, "before")]
+            after = [_gate_cell(gate, here, latest) for gate in spec.gates_at(key, "after")]
+            lane.cells += [*before, Cell(phase=here), *after]
+    return sorted(lanes.values(), key=lambda lane: lane.species.position if lane.species else -1)
 
 
 def latest_iterations(gates: Iterable[Gate]) -> dict[tuple[object, str], Gate]:

@@ -10,7 +10,7 @@ from jobs.reading import Piece, read_log
 from record.access import Ability, Actor, can
 from record.models import Event
 from runs.actions import PHASE_ACTIONS, RUN_ACTIONS, SERIES_ACTIONS, offered
-from runs.lanes import draw_lanes, latest_iterations
+from runs.lanes import draw_bands, latest_iterations
 from runs.models import Phase, Run
 from runs.pipeline.spec import spec_of
 from runs.progress import Estimate, estimate
@@ -44,7 +44,7 @@ def run_page(run: Run, user: Actor) -> dict[str, Any]:
     return {
         "run": run,
         "state": state_of(run, phases, current),
-        "lanes": draw_lanes(spec_of(run.snapshot), phases, gates),
+        "bands": draw_bands(spec_of(run.snapshot), phases, gates),
         "passed": sum(phase.state in PASSED for phase in phases),
         "total": len(phases),
         "work": work_of([phase for phase in phases if phase.state == PhaseState.RUNNING][:RUNNING_SHOWN]),

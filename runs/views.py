@@ -1,12 +1,14 @@
 """Runs as pages: the list, a new one, one run, one phase, and what can be done to them."""
 
 from django.contrib import messages
-from django.db.models import Count, Model, Q
+from django.db.models import Count, Exists, Model, OuterRef, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
+from gates.models import Gate
+from gates.states import GateState
 from record.access import Ability, lab_ids, require, visible
 from record.errors import ConductorError, NotAllowed
 from record.forms import ReasonForm
@@ -24,7 +26,7 @@ _PROGRESS = {
     "phases_total": Count("phases"),
     "phases_passed": Count("phases", filter=Q(phases__state__in=PASSED)),
     "phases_failed": Count("phases", filter=Q(phases__state=PhaseState.FAILED)),
-    "phases_waiting": Count("phases", filter=Q(phases__state=PhaseState.CHECKPOINT)),
+    "waits": Exists(Gate.objects.filter(root_uuid=OuterRef("uuid"), state=GateState.OPEN)),
 }
 
 

@@ -18,7 +18,7 @@ LOOKS: dict[str, tuple[str, str]] = {
     "submitting": ("running", "submitting"),
     "running": ("running", "running"),
     "verifying": ("running", "checking outputs"),
-    "checkpoint": ("waiting", "waits at its gate"),
+    "checkpoint": ("idle", "at its gate"),
     "preparing": ("running", "evidence being prepared"),
     "prepare_failed": ("failed", "evidence failed"),
     "open": ("waiting", "open"),
