@@ -4,6 +4,7 @@ from typing import Any
 
 from gates.inbox import waiting_for, what_waits
 from gates.models import Evidence, EvidenceKind, Gate
+from gates.showing import summary
 from gates.states import GateState
 from jobs.models import Job
 from jobs.states import JobState
@@ -40,9 +41,10 @@ def look_around(user: Actor) -> dict[str, Any]:
 
 
 def with_pictures(gates: list[Gate]) -> list[Gate]:
-    """The gates, each with `picture`: the UUID of the first picture among its evidence, None without one. One query."""
+    """The gates, each with `picture` (UUID of the first one among its evidence, or None) and `advice`. One query."""
     names = Evidence.objects.filter(gate__in=gates, kind__in=_PICTURES).order_by("gate_id", "-name")
     first = dict(names.values_list("gate_id", "uuid"))
     for gate in gates:
         gate.picture = first.get(gate.pk)  # type: ignore[attr-defined]
+        gate.advice = summary(gate.suggestion)  # type: ignore[attr-defined]
     return gates

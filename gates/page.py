@@ -42,7 +42,7 @@ def gate_page(
         "form": form,
         "table_fields": [bound for bound in form or () if isinstance(bound.field, Items)],
         "plain_fields": plain,
-        "wide": len(plain) > FIELDS_BESIDE,
+        "wide": protocol is not None and protocol.template is None and len(plain) > FIELDS_BESIDE,
         "verdicts": protocol.verdicts_at(gate) if protocol else {},
         "consequence": _consequence(gate, protocol, form),
         "barred": barred,
@@ -51,6 +51,7 @@ def gate_page(
         "sections": sections,
         "items": [section for section in sections if section.item],
         "tables": _tables(sections),
+        "answered": answers_shown(gate, form),
         "reason": (data or {}).get("reason", ""),
         "refusal": refusal,
         "ballots": list(gate.ballots.order_by("id")),
@@ -82,6 +83,16 @@ def policy_text(gate: Gate) -> list[str]:
         told.append(f"It waited long, so {whom_text(policy.escalate_to)} may answer too.")
     owed = {"always": "A reason is owed.", "on_difference": "A reason is owed where you differ from the suggestion."}
     return told + [owed[policy.reason]] if policy.reason in owed else told
+
+
+def answers_shown(gate: Gate, form: forms.Form | None) -> list[tuple[str, Any, str]]:
+    """(label, value, unit) of what the gate was answered with; struck answers are gone. Tables are left as mappings."""
+    answers = gate.decision.statement.answers if gate.decision else {}
+    fields = form.fields if form else {}
+    return [
+        (str(fields[name].label or name) if name in fields else name, value, getattr(fields.get(name), "unit", ""))
+        for name, value in answers.items()
+    ]
 
 
 def _form(

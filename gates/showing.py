@@ -1,6 +1,7 @@
 """Evidence as it is laid out on a page: by item (a tilt series), pictures large, slices of a stack together."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,7 @@ _UNITS = {
     "fraction": "fraction",
     "percent": "%",
     "deg": "°",
+    "db": "dB",
 }
 
 
@@ -52,7 +54,7 @@ class Section:
 
 
 def arrange(evidence: Iterable[Evidence], suggestion: Mapping[str, Any], figures: Mapping[str, Any]) -> list[Section]:
-    """The sections of a gate's page: what speaks of all items first, then each item in the order of names.
+    """The sections of a gate's page: each item in the order of names, then what speaks of all of them together.
 
     `suggestion["items"]` is {item: {"verdict", "reason"}}; `figures` is {step: {...numbers...}}.
     """
@@ -73,34 +75,48 @@ def arrange(evidence: Iterable[Evidence], suggestion: Mapping[str, Any], figures
             section.verdict, section.reason = str(advice.get("verdict", "")), str(advice.get("reason", ""))
     for section in sections.values():
         section.figures = item_figures(figures, section.item) if section.item else overall_figures(figures)
-    return [sections[item] for item in sorted(sections)]
+    return [sections[item] for item in sorted(sections, key=lambda item: (not item, item))]
+
+
+def summary(suggestion: Mapping[str, Any]) -> str:
+    """What is suggested of the items, in a few words: 3 good, 1 bad (TS_003). Empty where there are none."""
+    items = suggestion.get("items")
+    named: dict[str, list[str]] = {}
+    for item, advice in items.items() if isinstance(items, Mapping) else ():
+        if isinstance(advice, Mapping) and advice.get("verdict"):
+            named.setdefault(str(advice["verdict"]), []).append(item)
+    parts = []
+    for verdict, names in named.items():
+        few = f" ({', '.join(names)})" if verdict != "good" and len(names) <= 4 else ""
+        parts.append(f"{len(names)} {verdict}{few}")
+    return "Suggested: " + ", ".join(parts) + "." if parts else ""
 
 
 def item_figures(figures: Mapping[str, Any], item: str) -> list[tuple[str, str]]:
-    """(label with unit, value) of the numbers that speak of one item: those under its name, at any step."""
+    """(label with unit, value) of the numbers that speak of one item: those under its name, or of a step about it."""
     found: list[tuple[str, str]] = []
-    for step in figures.values():
-        for block in step.values() if isinstance(step, Mapping) else ():
+    for step in _steps(figures):
+        if step.get("series") == item:
+            found += _scalars(step)
+        for block in step.values():
             if isinstance(block, Mapping) and isinstance(block.get(item), Mapping):
                 found += _scalars(block[item])
-    return found[:FIGURES_SHOWN]
+    return _once(found)
 
 
 def overall_figures(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(label with unit, value) of the numbers that speak of no single item."""
-    found: list[tuple[str, str]] = []
-    for step in figures.values():
-        if isinstance(step, Mapping):
-            found += _scalars(step)
-    return found[:FIGURES_SHOWN]
+    return _once(
+        [each for step in _steps(figures) if not isinstance(step.get("series"), str) for each in _scalars(step)]
+    )
 
 
 def figure_label(key: str) -> str:
-    """A figure's name in words, its unit behind a comma: resolution_angstrom -> resolution, Å."""
+    """A figure's name in words, its unit behind a comma: resolution_0_5_angstrom -> resolution 0.5, Å."""
     head, _, last = key.rpartition("_")
-    if head and last in _UNITS:
-        return f"{head.replace('_', ' ')}, {_UNITS[last]}"
-    return key.replace("_", " ")
+    name, unit = (head, f", {_UNITS[last]}") if head and last in _UNITS else (key, "")
+    name = re.sub(r"\b(\d+) (\d+)\b", r"\1.\2", name.replace("_", " "))
+    return re.sub(r"^n ", "number of ", name) + unit
 
 
 def figure_text(value: Any) -> str:
@@ -116,6 +132,15 @@ def figure_text(value: Any) -> str:
     return str(value)
 
 
+def _steps(figures: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [step for step in figures.values() if isinstance(step, Mapping)]
+
+
+def _once(shown: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Without repetitions (several steps tell the same pixel size), and no more than a page takes."""
+    return list(dict.fromkeys(shown))[:FIGURES_SHOWN]
+
+
 def _shelf(section: Section, piece: Evidence) -> list[Evidence]:
     if piece.kind in (EvidenceKind.IMAGE, EvidenceKind.CURVE):
         return section.pictures
@@ -129,6 +154,6 @@ def _scalars(block: Mapping[str, Any]) -> list[tuple[str, str]]:
         few = isinstance(value, list) and 0 < len(value) <= 4
         numbers = few and all(isinstance(each, int | float) for each in value)
         plain = value is None or isinstance(value, str | int | float)
-        if (plain or numbers) and key not in ("verdict", "reason"):
+        if (plain or numbers) and key not in ("verdict", "reason", "series"):
             shown.append((figure_label(key), figure_text(value)))
     return shown

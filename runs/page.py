@@ -8,6 +8,7 @@ from gates.states import ENDED, GateState
 from jobs.models import Job
 from jobs.reading import Piece, read_log
 from record.access import Ability, Actor, can
+from record.kinds import KINDS
 from record.models import Event
 from runs.actions import PHASE_ACTIONS, RUN_ACTIONS, SERIES_ACTIONS, offered
 from runs.lanes import draw_bands, latest_iterations
@@ -18,6 +19,14 @@ from runs.states import PASSED, PhaseState, RunState
 
 RUNNING_SHOWN = 4
 EVENTS_SHOWN = 14
+# What the run's page tells; the whole mechanical log has a page of its own.
+TOLD = [kind for kind, each in KINDS.items() if each.notable] + [
+    "phase.start",
+    "phase.finish",
+    "phase.retry",
+    "phase.reset",
+    "phase.mark_stale",
+]
 TAIL_LINES = 12
 PATHS_SHOWN = 200
 
@@ -51,7 +60,7 @@ def run_page(run: Run, user: Actor) -> dict[str, Any]:
         "failed": [phase for phase in phases if phase.state == PhaseState.FAILED],
         "open_gates": sorted((g for g in current if g.state == GateState.OPEN), key=lambda gate: gate.opened_at),
         "events": list(
-            Event.objects.filter(root_uuid=run.uuid)
+            Event.objects.filter(root_uuid=run.uuid, kind__in=TOLD)
             .select_related("decision__statement")
             .order_by("-id")[:EVENTS_SHOWN]
         ),

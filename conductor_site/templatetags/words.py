@@ -82,8 +82,15 @@ def duration(seconds: float | timedelta | None) -> str:
 
 @register.filter
 def since(at: datetime | None) -> str:
-    """How long ago something was, without the word: 4 h."""
-    return "" if at is None else duration((timezone.now() - at).total_seconds())
+    """How long ago something was, without the word: 40 s, 12 min, 4 h, 3 d 2 h."""
+    if at is None:
+        return ""
+    seconds = (timezone.now() - at).total_seconds()
+    for unit_s in (86_400, 3600, 60):
+        if seconds >= unit_s:
+            coarse_s = 3600 if unit_s == 86_400 and seconds < 3 * 86_400 else unit_s
+            return duration(seconds // coarse_s * coarse_s)
+    return duration(seconds)
 
 
 @register.filter
@@ -139,8 +146,8 @@ def short(digest: str) -> str:
 
 @register.filter
 def words(name: str) -> str:
-    """A key as words: send_back -> send back."""
-    return str(name).replace("_", " ")
+    """A key as words: send_back -> send back. Names in capitals are those of conf values and stay as they are."""
+    return str(name).replace("_", " ") if str(name).islower() else str(name)
 
 
 @register.filter
