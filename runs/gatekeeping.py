@@ -13,7 +13,7 @@ from runs.services.asking import describe_gate, mark_stale, pass_gate
 from runs.services.board import Board, lock_run
 from runs.services.control import reset_from
 from runs.services.engine import advance
-from runs.services.moves import fail_phase
+from runs.services.moves import fail_phase, move_run
 from runs.states import PhaseState, RunState
 
 
@@ -41,7 +41,7 @@ class PhaseKeeper:
         phase = _find(gate)
         if phase is None or phase.state != PhaseState.CHECKPOINT or phase.gate_asked != gate.key:
             return
-        how = gate.get_state_display()
+        how = gate.get_state_display().lower()
         reason = f"The gate {gate.title} is {how}. Reopen it, skip the phase, or run it again."
         Phase.objects.filter(pk=phase.pk, gate_asked=gate.key).update(reason=reason)
 
@@ -91,6 +91,14 @@ def _send_back(board: Board, phase: Phase, gate: Gate, decision: Decision) -> No
 def _reject(board: Board, phase: Phase, gate: Gate, decision: Decision) -> None:
     reason = f"Rejected at the gate {gate.title} by {decision.actor_name}: {_reason(decision)}"
     done = phase.state == PhaseState.DONE
+    if board.run.state == RunState.DONE:
+        move_run(
+            board.run,
+            "reopen",
+            message=f"{board.run.name}: {phase.label} was rejected",
+            decision=decision,
+            ended_at=None,
+        )
     fail_phase(phase, reason, gate_asked="")
     if done:
         later = [each for each in board.dependents(phase) if each.state == PhaseState.DONE]

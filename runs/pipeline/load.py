@@ -39,6 +39,7 @@ class _Loader:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.faults: list[Fault] = []
+        self.files: list[YamlFile] = []
 
     def load(self) -> PipelineSpec:
         if not self.folder.is_dir():
@@ -69,8 +70,9 @@ class _Loader:
         return spec
 
     def _stop_at_faults(self) -> None:
-        if self.faults:
-            raise PipelineFaults(self.faults)
+        faults = [*self.faults, *(fault for file in self.files for fault in file.faults)]
+        if faults:
+            raise PipelineFaults(faults)
 
     # Files
 
@@ -89,7 +91,7 @@ class _Loader:
         if file.value is not None:
             for problem in _validator(schema).iter_errors(file.value):
                 file.fault(_in_words(problem), *problem.absolute_path)
-        self.faults += file.faults
+        self.files.append(file)
         return file
 
     def _conf(self, name: str) -> dict[str, str]:

@@ -111,7 +111,7 @@ def _recorded(finding: Finding) -> dict[str, Any]:
 
 def _why_failed(job: Job) -> str:
     what = job.reason or (f"exit code {job.exit_code}" if job.exit_code is not None else JobState(job.state).label)
-    return f"{job.script_name} {JobState(job.state).label}: {what}".strip()
+    return f"{job.script_name} {JobState(job.state).label.lower()}: {what}".strip()
 
 
 def _phase_of(job: Job) -> Phase | None:

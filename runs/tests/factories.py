@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from django.db import transaction
 from django.utils import timezone
 
 from gates.models import Gate
@@ -173,22 +174,21 @@ class Bench:
         raise AssertionError("the run does not come to rest")
 
     def run_jobs(self) -> int:
-        """Execute what is planned, one after the other, and handle the ends."""
+        """Execute what is planned, one after the other, and handle the ends; how many there were."""
         jobs = list(Job.objects.planned().filter(held=False))
         for job in jobs:
             self.execute(job)
             handle_final(job)
-        for job in Job.objects.unhandled():
-            handle_final(job)
-        return len(jobs)
+        left = [handle_final(job) for job in Job.objects.unhandled()]
+        return len(jobs) + len(left)
 
     def execute(self, job: Job) -> None:
         """Run the job's script to its end and record how it ended; what follows is not handled yet."""
-        for event in ("claim", "start"):
-            JOB.apply(job, event, lab_id=job.lab_id, subject=job.subject())
+        begin_job(job)
         code = run_script(job)
         event = "succeed" if code == 0 else "fail"
-        JOB.apply(job, event, lab_id=job.lab_id, subject=job.subject(), exit_code=code, ended_at=timezone.now())
+        with transaction.atomic():
+            JOB.apply(job, event, lab_id=job.lab_id, subject=job.subject(), exit_code=code, ended_at=timezone.now())
 
     def approve(self, key: str, verdict: str = "approve", reason: str = "", **answers: Any) -> Gate:
         """Answer the open gate called `key`, and have the answer applied."""
@@ -208,6 +208,13 @@ class Bench:
         gate.refresh_from_db()
         assert gate.state == GateState.APPLIED, gate.error
         return gate
+
+
+def begin_job(job: Job) -> None:
+    """Have the job running, as far as the database knows."""
+    with transaction.atomic():
+        for event in ("claim", "start"):
+            JOB.apply(job, event, lab_id=job.lab_id, subject=job.subject())
 
 
 def run_script(job: Job) -> int:

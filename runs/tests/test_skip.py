@@ -1,0 +1,42 @@
+"""Going on without a phase."""
+
+import pytest
+
+from gates.models import Gate
+from record.errors import BadInput
+from runs.services.control import skip_phase
+from runs.tests.factories import MANIFEST, Bench, phase_of, states, trace, write_pipeline
+
+
+def test_a_phase_that_is_not_optional_needs_a_reason(bench: Bench) -> None:
+    run = bench.begin()
+    with pytest.raises(BadInput, match="not optional: say why"):
+        skip_phase(phase=phase_of(run, "2"), author=bench.operator, reason="  ")
+    assert states(run)["2"] == "pending"
+
+    decision = skip_phase(phase=phase_of(run, "2"), author=bench.operator, reason="made elsewhere")
+    assert states(run)["2"] == "skipped"
+    assert (decision.verdict, decision.statement.reason) == ("skip", "made elsewhere")
+
+
+def test_an_optional_one_needs_none(bench: Bench) -> None:
+    manifest = MANIFEST.replace("description: Average", "description: Average\n    optional: true")
+    write_pipeline(bench.folder / "pipeline", **{"scripts/manifest.yml": manifest})
+    run = bench.begin()
+    for label in ("alpha", "beta"):
+        skip_phase(phase=phase_of(run, "3b", label), author=bench.operator)
+    bench.drive()
+    bench.approve("look")
+    bench.drive()
+    run.refresh_from_db()
+    assert run.state == "done"
+    assert "average alpha" not in trace(run)
+
+
+def test_skipping_at_a_gate_withdraws_it_and_work_goes_on(bench: Bench) -> None:
+    run = bench.begin()
+    bench.drive()
+    skip_phase(phase=phase_of(run, "2"), author=bench.operator, reason="nobody has time")
+    assert Gate.objects.get().state == "withdrawn"
+    assert states(run)["3a (alpha)"] == "ready"
+    assert phase_of(run, "2").reason == "Skipped by operator: nobody has time"
