@@ -5,8 +5,11 @@ import re
 from typing import Any
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
 
+from jobs.check import check_target
 from jobs.models import ConductLease, Job, Pulse, Target
 from jobs.services import request_cancel
 from jobs.shells import FORBIDDEN
@@ -14,6 +17,7 @@ from record.access import Ability
 from record.backoffice import Editable, ReadOnly, ReasonedAction, short
 from record.services import Author
 
+MOST_CHECKED = 5
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -86,6 +90,14 @@ class TargetAdmin(Editable):
     list_select_related = ["lab"]
     raw_id_fields = ["lab"]
     search_fields = ["name", "host"]
+    actions = ["check"]
+
+    @admin.action(description="Check: can jobs run there?")
+    def check(self, request: HttpRequest, queryset: QuerySet[Target]) -> None:
+        for target in queryset[:MOST_CHECKED]:
+            for finding in check_target(target):
+                level = messages.SUCCESS if finding.ok else messages.ERROR
+                self.message_user(request, f"{target}: {finding.message}", level)
 
 
 def _cancel(job: Job, author: Author, reason: str) -> str:

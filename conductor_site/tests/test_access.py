@@ -13,9 +13,8 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from conductor_site.tests.access_table import ARGUMENTS, BODIES, ROLES, TABLE
-from conductor_site.tests.world import World, make_world
-from record.models import Lab
-from record.tests.factories import People
+from conductor_site.tests.world import World, make_world, stores_in
+from record.tests.factories import make_lab, make_people
 
 
 @dataclass(frozen=True)
@@ -55,9 +54,20 @@ def test_each_row_answers_every_role() -> None:
     assert all(len(row.answers) == len(ROLES) for row in rows())
 
 
-@pytest.fixture
-def world(lab: Lab, people: People, tmp_path: Path) -> World:
-    return make_world(lab, people.operator, tmp_path)
+@pytest.fixture(scope="module")
+def world(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """One world for all the rows, since each takes back what it wrote; in a transaction around those of the tests."""
+    folder = tmp_path_factory.mktemp("world")
+    with django_db_blocker.unblock(), stores_in(folder), transaction.atomic():
+        lab = make_lab()
+        yield make_world(lab, make_people(lab).operator, folder)
+        transaction.set_rollback(True)
+
+
+@pytest.fixture(autouse=True)
+def _stores_of_the_world(world: World, db: None, _own_stores: None) -> Iterator[None]:
+    with stores_in(Path(world.pipeline.folder).parent):
+        yield
 
 
 def url_of(row: Row, world: World) -> str:
@@ -156,9 +166,9 @@ def test_the_admin_is_for_superusers(world: World, client: Client) -> None:
             assert answer.headers["Location"].split("?")[0] in doors
 
 
-def test_staff_without_the_crown_are_refused_in_words(people: People, client: Client) -> None:
+def test_staff_without_the_crown_are_refused_in_words(client: Client) -> None:
     User.objects.filter(username="administrator").update(is_staff=True)
-    client.force_login(people.administrator)
+    client.force_login(User.objects.get(username="administrator"))
     answer = client.get(reverse("admin:index"), follow=True)
     assert answer.status_code == 403
 

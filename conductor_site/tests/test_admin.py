@@ -182,6 +182,14 @@ def test_a_target_that_cannot_be(changes: dict[str, Any], words: str, world: Wor
     assert words in answer.content.decode().replace("&#x27;", "'")
 
 
+def test_a_target_is_checked_in_words(world: World, client: Client) -> None:
+    good = said(act(client, world.target, "check", None))
+    Target.objects.update(roots=["/no/such/folder"])
+    bad = said(act(client, world.target, "check", None))
+    assert any("/no/such/folder" in message for message in bad)
+    assert good != bad
+
+
 def test_a_pipeline_is_read_before_it_is_taken_up(world: World, client: Client, tmp_path: Path) -> None:
     url = reverse("admin:runs_pipeline_add")
     body = {"lab": world.lab.pk, "name": "second"}

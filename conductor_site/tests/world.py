@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.test import override_settings
 from django.utils import timezone
 
 from gates.models import Ballot, Evidence, Gate
@@ -57,6 +58,13 @@ class World:
     ballot: Ballot
     decision: Decision
     event: Event
+
+
+def stores_in(folder: Path) -> override_settings:
+    """Settings under which evidence, snapshots and pipelines lie in `folder`."""
+    return override_settings(
+        EVIDENCE_ROOT=folder / "evidence", SNAPSHOT_ROOT=folder / "snapshots", PIPELINE_ROOTS=[folder]
+    )
 
 
 def make_world(lab: Lab, person: User, folder: Path, *, name: str = "first") -> World:
