@@ -5,13 +5,14 @@ import math
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
-from django.db import OperationalError
+from django.core.signals import got_request_exception
 from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.pagination import PageNumberPagination
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
+from conductor_site.middleware import storage_trouble
 from record.errors import ConductorError
 
 log = logging.getLogger(__name__)
@@ -25,24 +26,24 @@ class Pages(PageNumberPagination):
     max_page_size = 200
 
 
-def explain(error: Exception, context: dict[str, Any]) -> Response | None:
-    """Turn what was raised into {"code", "message", "extra"}; None where it is a fault of ours, which is then logged.
+def explain(error: Exception, context: dict[str, Any]) -> Response:
+    """Turn what was raised into {"code", "message", "extra"}; a fault of ours is logged and told as a 500.
 
     `message` is for people, `code` is a stable word for programs, `extra` holds JSON values: for bad input,
     `fields` maps a field's name to the list of what is wrong with it.
     """
-    response = _refusal(error)
-    if response is not None:
-        set_rollback()
-        response["Cache-Control"] = "no-store"
+    response = _refusal(error) or _fault(error, context)
+    set_rollback()
+    response["Cache-Control"] = "no-store"
     return response
 
 
 def _refusal(error: Exception) -> Response | None:
     if isinstance(error, ConductorError):
         return _later(_answer(error.status, error.code, error.message, error.extra), error.extra.get("wait_s"))
-    if isinstance(error, OperationalError):
-        return _database_trouble(error)
+    if words := storage_trouble(error):
+        log.error("the database or its disk refused a request: %s", error)
+        return _later(_answer(503, "unavailable", words), 5)
     if isinstance(error, RequestDataTooBig):
         return _answer(413, "too_large", "The request is larger than the server takes; nothing was changed.")
     if isinstance(error, Http404):
@@ -54,6 +55,13 @@ def _refusal(error: Exception) -> Response | None:
     if isinstance(error, exceptions.APIException):
         return _framework_refusal(error)
     return None
+
+
+def _fault(error: Exception, context: dict[str, Any]) -> Response:
+    request = context.get("request")
+    log.error("a request to %s failed", getattr(request, "path", "?"), exc_info=error)
+    got_request_exception.send(sender=None, request=request)
+    return _answer(500, "error", "Conductor failed while answering; it has been written to the log. Try again later.")
 
 
 _CODES = {
@@ -89,18 +97,6 @@ def _invalid(error: exceptions.ValidationError) -> Response:
 
 def _flat(detail: dict[str, Any]) -> list[str]:
     return [str(text) for texts in detail.values() for text in (texts if isinstance(texts, list) else [texts])]
-
-
-def _database_trouble(error: OperationalError) -> Response | None:
-    text = str(error).lower()
-    if "locked" in text or "busy" in text:
-        message = "The database is busy; nothing was changed. Try again in a few seconds."
-    elif "full" in text or "disk i/o" in text or "readonly" in text:
-        message = "The database can't be written (is its disk full?); nothing was changed. Tell the administrator."
-    else:
-        return None
-    log.error("the database refused a request: %s", error)
-    return _later(_answer(503, "database_unavailable", message), 5)
 
 
 def _later(response: Response, wait_s: float | None) -> Response:

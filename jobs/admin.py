@@ -90,10 +90,10 @@ class TargetAdmin(Editable):
     list_select_related = ["lab"]
     raw_id_fields = ["lab"]
     search_fields = ["name", "host"]
-    actions = ["check"]
+    actions = ["check_now"]
 
     @admin.action(description="Check: can jobs run there?")
-    def check(self, request: HttpRequest, queryset: QuerySet[Target]) -> None:
+    def check_now(self, request: HttpRequest, queryset: QuerySet[Target]) -> None:
         for target in queryset[:MOST_CHECKED]:
             for finding in check_target(target):
                 level = messages.SUCCESS if finding.ok else messages.ERROR

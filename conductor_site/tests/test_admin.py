@@ -183,9 +183,9 @@ def test_a_target_that_cannot_be(changes: dict[str, Any], words: str, world: Wor
 
 
 def test_a_target_is_checked_in_words(world: World, client: Client) -> None:
-    good = said(act(client, world.target, "check", None))
+    good = said(act(client, world.target, "check_now", None))
     Target.objects.update(roots=["/no/such/folder"])
-    bad = said(act(client, world.target, "check", None))
+    bad = said(act(client, world.target, "check_now", None))
     assert any("/no/such/folder" in message for message in bad)
     assert good != bad
 

@@ -112,8 +112,16 @@ def count_queries(client: Client, url: str) -> int:
 def test_a_busy_database_is_503_in_words(world: World, client: Client) -> None:
     with patch("record.rest.visible", side_effect=OperationalError("database is locked")):
         answer = client.get("/api/v1/runs/")
-    assert (answer.status_code, answer.json()["code"]) == (503, "database_unavailable")
+    assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
     assert answer.headers["Retry-After"]
+
+
+def test_a_fault_of_ours_is_told_as_json(world: World, client: Client) -> None:
+    client.raise_request_exception = False
+    with patch("record.rest.visible", side_effect=ZeroDivisionError("a secret")):
+        answer = client.get("/api/v1/runs/")
+    assert (answer.status_code, answer.json()["code"]) == (500, "error")
+    assert b"secret" not in answer.content
 
 
 def test_the_schema_builds_without_a_warning(tmp_path: Path) -> None:
