@@ -42,7 +42,7 @@ class NewRunForm(forms.Form):
     )
     target = forms.ModelChoiceField(label="Target", queryset=Target.objects.none(), help_text="Where it runs.")
     work_dir = forms.CharField(label="Work folder", max_length=1000, required=False)
-    preset = forms.ChoiceField(label="Preset", help_text="Values that go together.")
+    preset = forms.ChoiceField(label="Preset", required=False, help_text="Values that go together.")
     species = forms.MultipleChoiceField(
         label="Species",
         required=False,

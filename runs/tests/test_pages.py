@@ -1,0 +1,201 @@
+"""The pages of runs and phases."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from pytest_django import DjangoAssertNumQueries
+
+from record.models import Decision
+from runs.models import Run, TiltSeries
+from runs.states import RunState
+from runs.tests.factories import Bench, phase_of, write_pipeline
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+def get(client: Client, user: User, name: str, *args: Any, **headers: str) -> Any:
+    client.force_login(user)
+    return client.get(reverse(name, args=args), headers=headers)
+
+
+def new_run(client: Client, bench: Bench, **changes: Any) -> Any:
+    client.force_login(bench.people.operator)
+    data = {"name": "second look", "target": bench.target.pk, "work_dir": "", "preset": "small", "species": ["alpha"]}
+    return client.post(f"{reverse('runs:new')}?pipeline={bench.pipeline.pk}", data | changes)
+
+
+def test_the_form_offers_what_the_pipeline_describes(client: Client, bench: Bench) -> None:
+    text = get(client, bench.people.operator, "runs:new").content.decode()
+    assert 'name="conf_DIM"' in text and 'placeholder="32"' in text and "px" in text
+    assert 'value="alpha"' in text and 'value="beta"' in text
+    assert "MIN_SCORE" not in text
+
+
+def test_a_plain_post_begins_a_run_in_a_folder_named_after_it(client: Client, bench: Bench) -> None:
+    response = new_run(client, bench, conf_DIM="64")
+    run = Run.objects.get()
+    assert response.headers["Location"] == reverse("runs:detail", args=[run.pk])
+    assert run.work_dir == str(bench.folder / "second-look")
+    assert run.conf["DIM"] == "64" and run.preset == "small"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("work_dir", "/etc/conductor", "/etc/conductor"),
+        ("work_dir", "relative/path", "relative/path"),
+        ("conf_DIM", "4", "at least 8 px is needed"),
+        ("conf_DIM", "1e9", "at most 512 px"),
+        ("name", "x" * 300, "300 characters"),
+        ("name", "turned \u202e around", "RIGHT-TO-LEFT OVERRIDE"),
+    ],
+)
+def test_what_cannot_be_used_is_told_and_the_form_is_kept(
+    client: Client, bench: Bench, field: str, value: str, words: str
+) -> None:
+    response = new_run(client, bench, **{field: value})
+    text = response.content.decode()
+    assert response.status_code == 400
+    assert words in text
+    assert value in text
+    assert not Run.objects.exists()
+
+
+def test_a_faulty_pipeline_is_told_with_file_and_line(client: Client, bench: Bench) -> None:
+    write_pipeline(Path(bench.pipeline.folder), **{"scripts/manifest.yml": "phases:\n  1: [not, a, mapping]\n"})
+    response = get(client, bench.people.operator, "runs:new")
+    assert response.status_code == 400
+    assert "manifest.yml:2" in response.content.decode()
+
+
+def test_a_name_that_looks_like_markup_stays_text(client: Client, bench: Bench) -> None:
+    run = bench.begin(HOSTILE, work_dir=str(bench.folder / "w"))
+    for name in ("runs:list", "home"):
+        assert HOSTILE not in get(client, bench.people.viewer, name).content.decode()
+    text = get(client, bench.people.viewer, "runs:detail", run.pk).content.decode()
+    assert HOSTILE not in text and "&lt;script&gt;" in text
+
+
+def test_buttons_are_for_those_who_may(client: Client, bench: Bench) -> None:
+    run = bench.begin()
+    assert (
+        reverse("runs:pause", args=[run.pk])
+        in get(client, bench.people.operator, "runs:detail", run.pk).content.decode()
+    )
+    assert (
+        reverse("runs:pause", args=[run.pk])
+        not in get(client, bench.people.viewer, "runs:detail", run.pk).content.decode()
+    )
+    client.force_login(bench.people.viewer)
+    assert client.post(reverse("runs:pause", args=[run.pk])).status_code == 403
+    run.refresh_from_db()
+    assert run.state == RunState.RUNNING
+
+
+def test_pausing_and_resuming_by_plain_posts(client: Client, bench: Bench) -> None:
+    run = bench.begin()
+    client.force_login(bench.people.operator)
+    for verb, state in [("pause", RunState.PAUSED), ("resume", RunState.RUNNING)]:
+        assert client.post(reverse(f"runs:{verb}", args=[run.pk])).status_code == 302
+        run.refresh_from_db()
+        assert run.state == state
+
+
+def test_a_refused_action_keeps_the_reason(client: Client, bench: Bench) -> None:
+    run = bench.begin()
+    client.force_login(bench.people.operator)
+    response = client.post(reverse("runs:archive", args=[run.pk]), {"reason": f"done {HOSTILE}"})
+    text = response.content.decode()
+    assert response.status_code == 409
+    assert "done &lt;script&gt;" in text and HOSTILE not in text
+
+
+def test_cancelling_ends_the_polling(client: Client, bench: Bench) -> None:
+    run = bench.begin()
+    page = get(client, bench.people.operator, "runs:detail", run.pk)
+    assert 'hx-trigger="every' in page.content.decode()
+    assert client.post(reverse("runs:cancel", args=[run.pk]), {"reason": "wrong data"}).status_code == 302
+    polled = get(client, bench.people.operator, "runs:detail", run.pk, **{"HX-Request": "true"})
+    text = polled.content.decode()
+    assert polled.status_code == 286
+    assert "HX-Request" in polled.headers["Vary"]
+    assert "hx-trigger" not in text and "<html" not in text
+    assert Decision.objects.get().verdict == "cancel"
+
+
+def test_a_gate_is_a_diamond_that_leads_to_its_page(client: Client, bench: Bench) -> None:
+    run = bench.begin()
+    bench.drive()
+    text = get(client, bench.people.reviewer, "runs:detail", run.pk).content.decode()
+    assert "waiting for a person" in text and "Decide: Look at it" in text
+    assert 'class="gate look-waiting"' in text
+
+
+def test_the_phase_page_shows_attempts_outputs_and_log(client: Client, bench: Bench) -> None:
+    run = bench.begin()
+    bench.drive()
+    phase = phase_of(run, "2")
+    text = get(client, bench.people.viewer, "runs:phase", phase.pk).content.decode()
+    assert "recon.slurm" in text and "recon/TS_001.txt" in text and "3 of 3 done" in text
+    assert "Look at it" in text
+
+
+def test_a_failed_phase_says_why_and_can_be_tried_again(client: Client, bench: Bench) -> None:
+    write_pipeline(Path(bench.pipeline.folder), **{"scripts/import.slurm": "#!/bin/bash\necho broken; exit 3\n"})
+    run = bench.begin()
+    bench.drive()
+    phase = phase_of(run, "1")
+    text = get(client, bench.people.operator, "runs:phase", phase.pk).content.decode()
+    assert "broken" in text and phase.reason[:20] in text
+    assert client.post(reverse("runs:retry", args=[phase.pk]), {"reason": "again"}).status_code == 302
+    assert "Went wrong" in get(client, bench.people.viewer, "home").content.decode()
+
+
+def test_a_series_is_excluded_with_a_reason_by_a_reviewer(client: Client, bench: Bench) -> None:
+    run = bench.begin()
+    bench.drive()
+    series = TiltSeries.objects.get(run=run, name="TS_002")
+    client.force_login(bench.people.reviewer)
+    assert "left out of every later phase" in client.get(reverse("runs:exclude", args=[series.pk])).content.decode()
+    response = client.post(reverse("runs:exclude", args=[series.pk]), {"reason": "streaks"})
+    assert response.status_code == 302
+    series.refresh_from_db()
+    assert series.excluded_by is not None
+    assert "excluded" in client.get(reverse("runs:detail", args=[run.pk])).content.decode()
+
+
+def test_the_list_is_filtered_and_hides_archived_runs(client: Client, bench: Bench) -> None:
+    one, two = bench.begin("needle one"), bench.begin("needle two")
+    Run.objects.filter(pk=two.pk).update(archived_at=one.created_at)
+    client.force_login(bench.people.viewer)
+    url = reverse("runs:list")
+    assert "needle two" not in client.get(url).content.decode()
+    assert "needle two" in client.get(url, {"archived": "on"}).content.decode()
+    assert "needle one" not in client.get(url, {"q": "two"}).content.decode()
+    assert client.get(url, {"page": "nonsense", "state": "odd"}).status_code == 200
+
+
+def test_an_outsider_finds_nothing(client: Client, bench: Bench) -> None:
+    run = bench.begin()
+    for name, pk in [("runs:detail", run.pk), ("runs:events", run.pk), ("runs:phase", phase_of(run, "1").pk)]:
+        assert get(client, bench.people.outsider, name, pk).status_code == 404
+    assert "first" not in get(client, bench.people.outsider, "runs:list").content.decode()
+
+
+@pytest.mark.parametrize("species", [["alpha"], ["alpha", "beta"]])
+def test_the_queries_do_not_grow_with_the_phases(
+    client: Client, bench: Bench, django_assert_max_num_queries: DjangoAssertNumQueries, species: list[str]
+) -> None:
+    run = bench.begin(species=species)
+    bench.drive()
+    client.force_login(bench.people.viewer)
+    with django_assert_max_num_queries(24):
+        client.get(reverse("runs:detail", args=[run.pk]))
+    with django_assert_max_num_queries(14):
+        client.get(reverse("runs:list"))
+    with django_assert_max_num_queries(16):
+        client.get(reverse("home"))
