@@ -13,7 +13,6 @@ from jobs.endings import Ending
 from jobs.faults import point
 from jobs.final import handler
 from jobs.models import Job, Target, TargetKind
-from jobs.services import mark_handled
 from jobs.states import JOB
 from record.errors import StaleState
 
@@ -29,7 +28,7 @@ def local_targets(host: str) -> list[Target]:
 
 def claim_due(*, targets: list[Target], holder: str) -> list[Job]:
     """Take up what is planned and has a slot, oldest first, in one short transaction; the jobs that are ours now."""
-    open_ids = [target.pk for target in targets if not target.paused and target.archived_at is None]
+    open_ids = [target.pk for target in targets if target.archived_at is None]
     if not open_ids or not Job.objects.planned().filter(target__in=open_ids).order_by().exists():
         return []
     with transaction.atomic():
@@ -127,9 +126,10 @@ def finish_job(job: Job, ending: Ending) -> bool:
                 message=f"{job.subject().label}: {ending.reason}" if ending.reason else "",
                 data={"exit_code": ending.exit_code},
                 where={"generation": job.generation},
+                final_handled=ready,
                 **changes,
             )
-            if ready:
+            if ready and job.on_final:
                 _follow_up(job, gathered)
     except StaleState:
         return False
@@ -177,11 +177,12 @@ def _gather(job: Job, event: str, changes: dict[str, Any]) -> tuple[bool, Any]:
 
 
 def _follow_up(job: Job, gathered: Any) -> None:
+    """What follows, in a savepoint: if it fails, the end stays written and the rest is marked as still to be done."""
     try:
         with transaction.atomic():
-            mark_handled(job)
-            if job.on_final and (follower := handler(job.on_final)):
+            if follower := handler(job.on_final):
                 follower.apply(job, gathered)
     except Exception:
+        Job.objects.filter(pk=job.pk).update(final_handled=False)
         job.final_handled = False
         log.exception("job %s ended, but what follows failed; it is tried again", job.token)

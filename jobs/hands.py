@@ -44,9 +44,12 @@ class Hands:
         self._unsure: set[int] = set()  # handed over, but the database failed before it was written down
         self._patience = Patience(longest_s=60)
 
+    def know_targets(self) -> None:
+        """Read this host's targets anew, once a tick; whether one is paused is asked at each claim."""
+        self.targets = custody.local_targets(self.host)
+
     def start_due(self) -> int:
         """Claim what is planned and has a slot, and start it; how many were claimed."""
-        self.targets = custody.local_targets(self.host)
         if not self.targets:
             return 0
         claimed = custody.claim_due(targets=self.targets, holder=self.holder)

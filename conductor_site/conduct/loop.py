@@ -46,6 +46,7 @@ class Conduct:
         self.cluster = cluster
         self._stopping = False
         self._next_tick_s = 0.0
+        self._hush = lambda: None
 
     def run(self) -> None:
         """Runs until SIGTERM or SIGINT. Jobs go on without it; the cluster is stopped."""
@@ -63,6 +64,7 @@ class Conduct:
             woken = self.selector.select(max(0.0, self._next_tick_s - time.monotonic()))
             for key, _ in woken:
                 key.data()
+            self._hush()  # what the ends of jobs woke us for comes now
             if self._stopping:
                 return
             if tick := time.monotonic() >= self._next_tick_s:
@@ -78,11 +80,11 @@ class Conduct:
     def _round(self, *, tick: bool) -> None:
         if tick:
             close_old_connections()
-            self.hands.start_due()
+            self.hands.know_targets()
+        self.hands.start_due()
+        if tick:
             self.hands.follow()
-        if self.lease.hold():
-            self.due.run()
-        if not tick:
+        if self.lease.hold() and self.due.run():
             self.hands.start_due()
         if tick and self.cluster:
             self.cluster.watch()
@@ -107,10 +109,12 @@ class Conduct:
                 raise BadInput(f"The socket {path} can't be made: {error}. Choose a shorter CONDUCTOR_DATA.") from error
             os.chmod(path, 0o600)
             receiver.setblocking(False)
-            self.selector.register(receiver, selectors.EVENT_READ, lambda: _drain(receiver))
+            self._hush = lambda: _drain(receiver)
+            self.selector.register(receiver, selectors.EVENT_READ, self._hush)
             try:
                 yield
             finally:
+                self._hush = lambda: None
                 with suppress(OSError):
                     os.unlink(path)
 

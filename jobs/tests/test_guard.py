@@ -1,0 +1,133 @@
+"""The guard's text, and the executor's rules for who may claim."""
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from jobs import processes
+from jobs.executors import Order, Seen
+from jobs.executors.guard import guard_text, job_command
+from jobs.executors.local import LocalExecutor, reap_children
+from record.errors import AdapterError
+
+EXECUTOR = LocalExecutor()
+
+
+def order(folder: Path, *, script: str = "#!/bin/bash\necho ran >> ran\n", generation: int = 1) -> Order:
+    return Order(
+        token="t0",
+        generation=generation,
+        script=script,
+        script_name="work.sh",
+        work_dir=str(folder),
+        job_folder=f"{folder}/jobs",
+        environment={"PATH": "/usr/bin:/bin", "CONDUCTOR_TOKEN": "t0"},
+        environment_lines="",
+        stdout_path=f"{folder}/out",
+        stderr_path=f"{folder}/err",
+    )
+
+
+def wait_for(seen: Seen, wanted: Order) -> None:
+    deadline = time.monotonic() + 5
+    while EXECUTOR.look(wanted).seen != seen and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert EXECUTOR.look(wanted).seen == seen
+    reap_children()
+
+
+def dead_identity() -> str:
+    child = subprocess.Popen(["true"])
+    identity = processes.identity(child.pid)
+    child.wait()
+    return identity
+
+
+def test_names_with_quotes_and_spaces_are_kept() -> None:
+    text = guard_text(folder="/a b/it's", claim="owner", command=["/bin/bash", "/a b/s$x.sh"])
+    assert subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0
+    assert "folder='/a b/it'\"'\"'s'" in text
+    assert "command=(/bin/bash '/a b/s$x.sh')" in text
+
+
+def test_environment_lines_go_before_the_script() -> None:
+    assert job_command(interpreter=["/bin/sh"], script_path="/s", environment_lines=" \n") == ["/bin/sh", "/s"]
+    command = job_command(interpreter=["/bin/echo"], script_path="$X", environment_lines="X=1\r\nexport X")
+    assert subprocess.run(command, capture_output=True, text=True).stdout == "$X\n"
+
+
+def test_a_second_submission_answers_the_first(tmp_path: Path) -> None:
+    first = EXECUTOR.submit(order(tmp_path))
+    wait_for(Seen.ENDED, order(tmp_path))
+
+    assert EXECUTOR.submit(order(tmp_path, generation=2)) == first
+    assert (tmp_path / "ran").read_text() == "ran\n"
+
+
+def test_an_heir_runs_what_its_forerunner_never_began(tmp_path: Path) -> None:
+    dead = dead_identity()
+    folder = Path(order(tmp_path).folder)
+    folder.mkdir(parents=True)
+    (folder / "owner").write_text(f"{dead}\n")
+    assert EXECUTOR.look(order(tmp_path)).seen == Seen.NEVER_BEGAN
+
+    EXECUTOR.submit(order(tmp_path))
+
+    wait_for(Seen.ENDED, order(tmp_path))
+    assert (folder / f"heir.{dead}").exists()
+    assert (tmp_path / "ran").read_text() == "ran\n"
+    assert EXECUTOR.look(order(tmp_path)).claims == 2
+
+
+def test_what_began_is_never_inherited(tmp_path: Path) -> None:
+    dead = dead_identity()
+    folder = Path(order(tmp_path).folder)
+    folder.mkdir(parents=True)
+    (folder / "owner").write_text(f"{dead}\n")
+    (folder / f"started.{dead}").touch()
+
+    assert EXECUTOR.look(order(tmp_path)).seen == Seen.DIED
+    assert EXECUTOR.submit(order(tmp_path)) == dead
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("forerunner", [False, True])
+def test_a_guard_that_comes_late_finds_it_closed(tmp_path: Path, forerunner: bool) -> None:
+    wanted = order(tmp_path)
+    folder = Path(wanted.folder)
+    folder.mkdir(parents=True)
+    claim = "owner"
+    if forerunner:
+        (folder / "owner").write_text(f"{(dead := dead_identity())}\n")
+        claim = f"heir.{dead}"
+    late = folder / "guard.sh"
+    late.write_text(guard_text(folder=str(folder), claim=claim, command=["/bin/touch", str(tmp_path / "ran")]))
+
+    assert EXECUTOR.close(wanted).seen == Seen.CLOSED
+
+    assert subprocess.run(["bash", str(late)]).returncode == 97
+    assert not (tmp_path / "ran").exists()
+    assert EXECUTOR.close(wanted).seen == Seen.CLOSED
+
+
+def test_the_same_generation_is_handed_over_once(tmp_path: Path) -> None:
+    wanted = order(tmp_path)
+    Path(f"{wanted.folder}/submit.1").mkdir(parents=True)
+    with pytest.raises(AdapterError, match="handed over before") as caught:
+        EXECUTOR.submit(wanted)
+    assert caught.value.transient
+
+
+def test_a_signal_reaches_the_script_and_its_answer_is_kept(tmp_path: Path) -> None:
+    script = "#!/bin/bash\ntrap 'exit 5' TERM\ntouch up\nwhile :; do sleep 0.02; done\n"
+    native_id = EXECUTOR.submit(order(tmp_path, script=script))
+    while not (tmp_path / "up").exists():
+        time.sleep(0.01)
+
+    EXECUTOR.ask_to_end(order(tmp_path), native_id)
+
+    wait_for(Seen.ENDED, order(tmp_path))
+    assert EXECUTOR.look(order(tmp_path)).exit_code == 5
+    assert EXECUTOR.end(order(tmp_path), native_id) == []
