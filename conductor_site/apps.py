@@ -10,5 +10,7 @@ class ConductorSiteConfig(AppConfig):
     verbose_name = "Site"
 
     def ready(self) -> None:
+        from conductor_site import database  # noqa: F401 - registers its check
+
         if CLUSTER_VARIABLE in os.environ:  # a task cluster of `conduct`: its workers say when they are at work
             connect()

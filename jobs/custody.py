@@ -154,6 +154,7 @@ def _claim_at(target_id: int, holder: str) -> list[Job]:
             lab_id=job.lab_id,
             subject=job.subject(),
             data={"generation": job.generation + 1},
+            where={"held": False},
             generation=job.generation + 1,
             holder=holder,
             lease_until=timezone.now() + timedelta(seconds=settings.JOB_CLAIM_LEASE_S),

@@ -82,6 +82,10 @@ class Hands:
             act(job)
         except StaleState as error:
             log.info("job %s: %s", job.token, error.message)
+        except AdapterError as error:
+            log.warning("job %s can't be looked after: %s", job.token, error.message)
+            custody.say(job, f"It can't be looked after just now: {error.message}")
+            self._patience.failed(job.pk)
         except DatabaseError:
             raise
         except Exception:

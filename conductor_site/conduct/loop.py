@@ -105,9 +105,9 @@ class Conduct:
                 os.unlink(path)  # a predecessor's: the lock says that it is gone
             try:
                 receiver.bind(path)
-            except OSError as error:
-                raise BadInput(f"The socket {path} can't be made: {error}. Choose a shorter CONDUCTOR_DATA.") from error
-            os.chmod(path, 0o600)
+                os.chmod(path, 0o600)
+            except OSError as error:  # too long a path, most likely
+                log.warning("no wake-ups, only ticks: the socket %s can't be made (%s)", path, error)
             receiver.setblocking(False)
             self._hush = lambda: _drain(receiver)
             self.selector.register(receiver, selectors.EVENT_READ, self._hush)

@@ -6,7 +6,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from conductor_site.conduct.cluster import TaskCluster
 from conductor_site.conduct.loop import Conduct
+from conductor_site.database import require_well_placed_database
 from record.errors import ConductorError
+from record.triggers import require_triggers
 
 
 class Command(BaseCommand):
@@ -18,6 +20,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
+            require_well_placed_database()
+            require_triggers()
             Conduct(cluster=None if options["without_cluster"] else TaskCluster()).run()
         except ConductorError as error:
             raise CommandError(error.message) from error
