@@ -43,7 +43,7 @@ class Checkpoint(Defaults):
             target=run.target,
             work_dir=run.work_dir,
             out_dir=f"{run.work_dir}/{EVIDENCE_FOLDER}/{gate.uuid}",
-            environment={"PYTHONPATH": str(settings.BASE_DIR), "PYTHONDONTWRITEBYTECODE": "1"},
+            environment={"PYTHONPATH": str(settings.BASE_DIR)},
             resources=Resources(
                 time_limit_s=min(TIME_LIMIT_S, run.target.max_time_limit_s),
                 memory_mib=min(MEMORY_MIB, run.target.max_memory_mib),

@@ -223,8 +223,9 @@ def run_script(job: Job) -> int:
     script.write_text(job.script)
     environment = {"PATH": os.environ["PATH"], "HOME": job.work_dir} | job.environment
     done = subprocess.run(["bash", str(script)], cwd=job.work_dir, env=environment, capture_output=True, text=True)
-    Path(job.stdout_path).parent.mkdir(parents=True, exist_ok=True)
-    Path(job.stdout_path).write_text(done.stdout + done.stderr)
+    for path, text in ((job.stdout_path, done.stdout), (job.stderr_path, done.stderr)):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(text)
     return done.returncode
 
 
