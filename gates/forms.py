@@ -17,7 +17,7 @@ class DelegateForm(ReasonForm):
     field_order = ["to_username", "reason"]
 
     def __init__(self, *args: Any, lab_id: int, but: str, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, **{"auto_id": "id_delegate_%s"} | kwargs)  # the answer's own reason is on the page too
         people = (
             User.objects.filter(
                 is_active=True, memberships__lab_id=lab_id, memberships__role__in=roles_with(Ability.DECIDE)

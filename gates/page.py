@@ -137,7 +137,7 @@ def _actions(gate: Gate, user: Actor, answers: bool, overrides: bool) -> dict[st
     delegates = gate.state == GateState.OPEN and (answers or overrides)
     return {
         "delegate_form": DelegateForm(lab_id=gate.lab_id, but=user.get_username()) if delegates else None,
-        "reopen_form": ReasonForm()
+        "reopen_form": ReasonForm(auto_id="id_reopen_%s")
         if decides and last and (gate.is_ended or gate.state == GateState.APPLY_FAILED)
         else None,
         "withdraw_form": ReasonForm(auto_id="id_withdraw_%s")

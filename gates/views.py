@@ -100,7 +100,7 @@ def delegate(request: HttpRequest, pk: int) -> HttpResponse:
 def reopen(request: HttpRequest, pk: int) -> HttpResponse:
     """Ask again, in a new iteration; leads there."""
     _gate(request, pk)
-    form = ReasonForm(request.POST)
+    form = ReasonForm(request.POST, auto_id="id_reopen_%s")
     reason = form.cleaned_data["reason"] if form.is_valid() else ""
     try:
         fresh = services.reopen_gate(gate_id=pk, author=page_author(request), reason=reason)
@@ -114,7 +114,7 @@ def reopen(request: HttpRequest, pk: int) -> HttpResponse:
 def withdraw(request: HttpRequest, pk: int) -> HttpResponse:
     """Take the question back."""
     _gate(request, pk)
-    form = ReasonForm(request.POST)
+    form = ReasonForm(request.POST, auto_id="id_withdraw_%s")
     reason = form.cleaned_data["reason"] if form.is_valid() else ""
 
     def do(author: Author) -> None:
