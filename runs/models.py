@@ -137,6 +137,7 @@ class Phase(Identified):
     )
     gate_asked = models.CharField(max_length=60, blank=True, help_text="key of the gate that it waits at")
     afresh = models.BooleanField(default=False, help_text="outputs are set aside before its next start")
+    holder = models.CharField(max_length=120, blank=True, help_text="process that sets its outputs aside")
     again = models.BooleanField(default=False, help_text="done, and to be run again once what it needs is done anew")
 
     completion = models.CharField(max_length=7, choices=Completion, default=Completion.PENDING)

@@ -66,7 +66,7 @@ def look_at_progress(phase_id: int) -> bool:
         looked_at=timezone.now(),
         items_done=done,
         items_total=total,
-        completion=completion(done, total) if total else "pending",
+        completion=completion(done, total),
     )
     return changed
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.db import models
 
+from jobs.hosts import this_host
 from runs.states import PASSED, PhaseState, RunState
 
 
@@ -23,11 +24,15 @@ class PhaseQuerySet(models.QuerySet[Any]):
         return self.exclude(state__in=PASSED)
 
     def startable(self) -> "PhaseQuerySet":
-        """Ready, in runs that are running and not archived; the longest-standing run first."""
-        return self.filter(state=PhaseState.READY, run__state=RunState.RUNNING, run__archived_at=None).order_by(
-            "run_id", "position", "id"
-        )
+        """Ready, in runs that are running and not archived; the oldest run first."""
+        ready = self.filter(state=PhaseState.READY, run__state=RunState.RUNNING, run__archived_at=None)
+        return ready.within_reach().order_by("run_id", "position", "id")
 
     def in_work(self) -> "PhaseQuerySet":
         """Running, in runs that are not archived."""
-        return self.filter(state=PhaseState.RUNNING, run__archived_at=None)
+        return self.filter(state=PhaseState.RUNNING, run__archived_at=None).within_reach()
+
+    def within_reach(self) -> "PhaseQuerySet":
+        """Of runs whose folder can be reached from here: a local target's lies on its own host only."""
+        elsewhere = models.Q(run__target__kind="local") & ~models.Q(run__target__host=this_host())
+        return self.exclude(elsewhere)

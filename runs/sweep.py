@@ -3,14 +3,18 @@
 import logging
 from collections.abc import Callable, Iterable
 
+from django.db import Error as DatabaseError
+
 from jobs.models import Job
-from runs.models import Phase, Run
+from jobs.patience import Patience
+from runs.models import Phase
 from runs.progress import look_at_progress, to_look_at
 from runs.services.ending import settle_stopped
 from runs.services.launch import start_phase
 from runs.states import PhaseState, RunState
 
 log = logging.getLogger(__name__)
+_patience = Patience(longest_s=60)
 
 
 def start_ready() -> int:
@@ -38,13 +42,16 @@ def _half_stopped() -> list[int]:
 def _each(what: str, keys: Iterable[int], act: Callable[[int], object]) -> int:
     done = 0
     for key in list(keys):
+        row = (what, act.__name__, key)
+        if not _patience.allows(row):
+            continue
         try:
             done += bool(act(key))
+        except DatabaseError:
+            raise  # it is not this row's fault
         except Exception:  # one bad row must not stop the rest
-            log.exception("%s %s could not be gone on with", what, key)
+            log.exception("%s %s: %s failed; it is tried again", what, key, act.__name__)
+            _patience.failed(row)
+        else:
+            _patience.succeeded(row)
     return done
-
-
-def runs_in_progress() -> int:
-    """How many runs are running or paused."""
-    return Run.objects.active().count()

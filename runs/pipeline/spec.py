@@ -109,15 +109,6 @@ class PipelineSpec:
         """The gate called `key`; KeyError where there is none."""
         return next(gate for gate in self.gates if gate.key == key)
 
-    def dependents(self, key: str) -> set[str]:
-        """Keys of all phases that need `key`, directly or through others."""
-        found: set[str] = set()
-        edge = {key}
-        while edge:
-            edge = {phase.key for phase in self.phases if edge & set(phase.needs)} - found
-            found |= edge
-        return found
-
     def to_json(self) -> dict[str, Any]:
         """The spec as JSON values; `from_json` makes it again."""
         return asdict(self)

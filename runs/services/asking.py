@@ -9,8 +9,8 @@ from gates.services import reopen_gate, request_gate, withdraw_gate
 from gates.states import UNDECIDED, GateState
 from record.errors import StaleState
 from record.models import Decision
-from record.services import Author
-from runs.models import Phase, Run
+from record.services import Author, record_event
+from runs.models import Phase
 from runs.pipeline.spec import GateSpec, PipelineSpec
 from runs.services.moves import move
 from runs.states import PhaseState
@@ -37,9 +37,16 @@ def ask_gate(phase: Phase, gate: GateSpec) -> None:
             requested_by=phase.run.created_by,
             **describe_gate(phase, gate),
         )
-    elif last.is_ended or last.state == GateState.APPLY_FAILED:
-        reason = f"Phase {phase.label} has come to this gate again (attempt {phase.attempt})."
-        reopen_gate(gate_id=last.pk, author=Author.policy(PIPELINE), reason=reason)
+    elif last.state not in _IN_APPLICATION:
+        _ask_again(last, f"Phase {phase.label} has come to this gate again (attempt {phase.attempt}).")
+
+
+def _ask_again(last: Gate, reason: str) -> None:
+    """A new iteration with evidence of what there is now; one that is still open (somebody reopened it) ends first."""
+    author = Author.policy(PIPELINE)
+    if last.state in UNDECIDED:
+        withdraw_gate(gate_id=last.pk, author=author, reason=reason)
+    reopen_gate(gate_id=last.pk, author=author, reason=reason)
 
 
 def describe_gate(phase: Phase, gate: GateSpec) -> dict[str, Any]:
@@ -70,11 +77,6 @@ def withdraw_gates(phases: list[Phase], author: Author, reason: str, decision: D
         withdraw_gate(gate_id=gate.pk, author=author, reason=reason, decision=decision)
 
 
-def gates_of(run: Run) -> Any:
-    """The gates of a run's phases, oldest first."""
-    return Gate.objects.filter(root_uuid=run.uuid).order_by("id")
-
-
 def pass_gate(phase: Phase, key: str, decision: Decision) -> None:
     """Note that the gate has been passed; the engine then goes on from there."""
     passed = [*phase.gates_passed, key]
@@ -84,8 +86,6 @@ def pass_gate(phase: Phase, key: str, decision: Decision) -> None:
 
 def mark_stale(phases: list[Phase], decision: Decision, message: str) -> None:
     """Mark what these phases have done as out of date; those that are marked already keep their first mark."""
-    from record.services import record_event
-
     for phase in phases:
         if phase.stale_since is not None:
             continue

@@ -38,8 +38,9 @@ def create_run(
 ) -> Run:
     """Begin a run of `pipeline` in `work_dir` on `target`, and let it go as far as its first gate or phase.
 
-    `conf` holds values of pipeline.conf, which go over those of the preset; `species` the labels, a lane each. Raises
-    BadInput (or PipelineFaults) in words, and nothing is written, where anything can't be used.
+    `conf` holds values of pipeline.conf, which go over those of the preset; `species` the labels, a lane each (none: the
+    phases shared by all alone are run). Raises BadInput (or PipelineFaults) in words, and nothing is written,
+    where anything can't be used.
     """
     user = _operator(author, lab_id)
     name = clean_run_name(name)
@@ -104,13 +105,20 @@ def _find_preset(spec: PipelineSpec, key: str) -> PresetSpec:
 
 
 def _species_values(spec: PipelineSpec, labels: list[str], preset: PresetSpec) -> dict[str, dict[str, str]]:
-    if not labels and any(phase.per_species for phase in spec.phases):
-        raise BadInput("Choose at least one species: the pipeline has phases that are run for each.")
+    if not labels:
+        _check_without_species(spec)
     result = {}
     for label in labels:
         defaults = species_defaults(spec, label)
         result[label] = _own(check_species_conf(spec, label, preset.species.get(label, {})), defaults)
     return result
+
+
+def _check_without_species(spec: PipelineSpec) -> None:
+    """Without species the shared phases alone are run; BadInput where that can't be."""
+    shared = [phase for phase in spec.phases if not phase.per_species]
+    if not shared or any(spec.by_key[key].per_species for phase in shared for key in phase.needs):
+        raise BadInput("Choose at least one species: the pipeline has phases that need those run for each.")
 
 
 def _own(values: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
@@ -169,6 +177,6 @@ def _insert_phases(run: Run, spec: PipelineSpec, lanes: list[Species]) -> None:
         through(from_phase=row, to_phase=needed)
         for row in rows
         for key in spec.by_key[row.key].needs
-        for needed in by_key[key]
+        for needed in by_key.get(key, [])
         if row.species is None or needed.species is None or needed.species == row.species
     )

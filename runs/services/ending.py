@@ -18,7 +18,7 @@ from runs.services.looking import Gathered, completion, look_at
 from runs.services.moves import fail_phase, move
 from runs.services.steps import plan_step
 from runs.services.verify import Finding, describe_problems
-from runs.states import PhaseState, RunState
+from runs.states import Completion, PhaseState, RunState
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ def _conclude(phase: Phase, gathered: Gathered) -> None:
 
 def _recorded(finding: Finding) -> dict[str, Any]:
     return {
-        "completion": completion(finding.done, finding.total),
+        "completion": completion(finding.done, finding.total) if finding.problems else Completion.DONE,
         "items_done": finding.done,
         "items_total": finding.total,
         "outputs": finding.outputs,

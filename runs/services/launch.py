@@ -8,6 +8,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from jobs.models import Job
+from jobs.processes import is_alive, own_identity
 from jobs.shells import Shell, shell_for, within_roots
 from record.errors import AdapterError, BadInput
 from runs.conf import render_conf
@@ -15,8 +16,8 @@ from runs.models import Phase, Run, Species, TiltSeries
 from runs.pipeline.snapshot import folder_of
 from runs.pipeline.spec import PhaseSpec, PipelineSpec, spec_of
 from runs.services.board import Board, lock_run
-from runs.services.looking import look_for
-from runs.services.moves import fail_phase, move
+from runs.services.looking import completion, look_for
+from runs.services.moves import REASON_CHARS, fail_phase, move
 from runs.services.steps import excluded_names, plan_step, script_text, step_resources
 from runs.services.values import (
     EXCLUDED_FILE,
@@ -47,30 +48,66 @@ class Seen:
     excluded: list[str]
 
 
+@dataclass(frozen=True)
+class Ready:
+    """What the preparation of a start came to: problems in words, or the items that are done and those there are."""
+
+    problems: list[str]
+    done: int = 0
+    total: int = 0
+
+
 def start_phase(phase_id: int) -> bool:
     """Start a phase that is ready, or fail it with what the pre-check found; whether its first job was planned.
 
     Does nothing where the phase is not ready any more, its run is not running, or a job of it is still about.
     """
     phase = _read(phase_id)
-    if not _may_start(phase):
+    if not _may_start(phase) or not _claim(phase):
         return False
-    spec = spec_of(phase.run.snapshot)
     seen = _seen(phase)
     try:
-        problems = check_before_start(phase, spec)
-        if not problems:
-            write_files(phase.run, spec)
-            set_aside(phase, spec)
-        done, total = count_done(shell_for(phase.run.target), look_for(phase, spec, _active(phase.run)))
+        ready = _get_ready(phase)
+        with transaction.atomic():
+            return _begin(phase, seen, ready)
     except BadInput as error:
-        problems, done, total = [error.message], 0, 0
+        problem = error.message
     except AdapterError as error:
         if error.transient:
+            _note_waiting(phase, error.message)
             raise
-        problems, done, total = [error.message], 0, 0
+        problem = error.message
     with transaction.atomic():
-        return _begin(phase, seen, problems, done, total)
+        return _begin(phase, seen, Ready([problem]))
+
+
+def _claim(phase: Phase) -> bool:
+    """Take the setting aside of earlier outputs upon this process; whether it is free to.
+
+    Of two that did it at once, the slower would move the new outputs away. A claim ends with its process.
+    """
+    if not phase.afresh:
+        return True
+    own = own_identity()
+    if phase.holder and phase.holder != own and is_alive(phase.holder):
+        return False
+    unclaimed = Phase.objects.filter(pk=phase.pk, state=PhaseState.READY, attempt=phase.attempt, holder=phase.holder)
+    return unclaimed.update(holder=own) == 1
+
+
+def _get_ready(phase: Phase) -> Ready:
+    spec = spec_of(phase.run.snapshot)
+    if problems := check_before_start(phase, spec):
+        return Ready(problems)
+    write_files(phase.run, spec)
+    set_aside(phase, spec)
+    return Ready([], *count_done(shell_for(phase.run.target), look_for(phase, spec, _active(phase.run))))
+
+
+def _note_waiting(phase: Phase, message: str) -> None:
+    """Say at the phase why it doesn't start; it stays ready, and is tried again."""
+    reason = f"It can't be started yet: {message} It is tried again."
+    Phase.objects.filter(pk=phase.pk, state=PhaseState.READY).update(reason=reason[:REASON_CHARS])
 
 
 def check_before_start(phase: Phase, spec: PipelineSpec) -> list[str]:
@@ -142,20 +179,23 @@ def set_aside(phase: Phase, spec: PipelineSpec) -> None:
 
 
 def _move(shell: Shell, work_dir: str, paths: list[str], folder: str) -> None:
-    argv = ["mv", "-t", folder, "--", *paths]
+    # A path that has gone meanwhile was moved by an attempt before this one.
+    script = 'for path in "${@:2}"; do mv -t "$1" -- "$path" || [ ! -e "$path" ] || exit 1; done'
+    argv = ["bash", "-c", script, "set_aside", folder, *paths]
     done = shell.run(argv, env={"PATH": SYSTEM_PATH}, cwd=work_dir, timeout_s=MOVE_TIMEOUT_S)
     if done.returncode:
         raise AdapterError(f"Earlier outputs could not be set aside: {done.stderr.strip()[:300]}", transient=False)
 
 
-def _begin(phase: Phase, seen: Seen, problems: list[str], done: int, total: int) -> bool:
+def _begin(phase: Phase, seen: Seen, ready: Ready) -> bool:
     run = lock_run(phase.run_id)
     board = Board.load(run)
     current = board.phase(phase.pk)
     if not _may_start(current) or _seen(current) != seen:
         return False
-    if problems:
-        fail_phase(current, f"The check before the start found: {'; '.join(problems)}.")
+    if ready.problems:
+        found = "; ".join(problem.rstrip(".") for problem in ready.problems)
+        fail_phase(current, f"The check before the start found: {found}.")
         return False
     spec = board.spec_for(current)
     before = [gate.key for gate in board.spec.gates_at(spec.key, "before")]
@@ -164,15 +204,17 @@ def _begin(phase: Phase, seen: Seen, problems: list[str], done: int, total: int)
         "start",
         attempt=current.attempt + 1,
         afresh=False,
+        holder="",
         gates_passed=[key for key in current.gates_passed if key in before],
         started_at=timezone.now(),
         ended_at=None,
         reason="",
         stale_since=None,
         stale_by=None,
-        items_done=done,
-        items_total=total,
-        items_at_start=done,
+        completion=completion(ready.done, ready.total),
+        items_done=ready.done,
+        items_total=ready.total,
+        items_at_start=ready.done,
         outputs={},
         files={},
     )

@@ -43,7 +43,7 @@ def look_for(phase: Phase, spec: PipelineSpec, series: list[str]) -> Look:
 
 
 def completion(done: int, total: int) -> str:
-    """How much of a phase's outputs are there."""
+    """How much of a phase's outputs are there; nothing, as long as it isn't known how many there are to be."""
     if done == 0:
-        return Completion.PENDING if total else Completion.DONE
+        return Completion.PENDING
     return Completion.DONE if done >= total else Completion.PARTIAL

@@ -1,7 +1,6 @@
 """Small pipelines, runs of them, and a runner that executes their jobs at once."""
 
 import os
-import socket
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from gates.models import Gate
 from gates.services import answer_gate
 from gates.states import GateState
 from gates.sweep import apply_decided, prepare_due
+from jobs.hosts import this_host
 from jobs.models import Job, Target
 from jobs.services import handle_final
 from jobs.states import JOB, JobState
@@ -138,7 +138,7 @@ class Bench:
         self.target = Target.objects.create(
             lab=lab,
             name="here",
-            host=socket.gethostname(),
+            host=this_host(),
             roots=[str(folder)],
             job_folder=str(folder / "jobs"),
             slots=4,

@@ -9,7 +9,7 @@ from record.errors import BadInput, ConductorError, NotAllowed
 from record.models import Door, Event
 from record.services import Author
 from runs.models import Run
-from runs.tests.factories import Bench, write_pipeline
+from runs.tests.factories import MANIFEST, Bench, write_pipeline
 
 
 def refused(bench: Bench, words: str, **changes: Any) -> None:
@@ -91,7 +91,6 @@ def test_values_that_are_refused(bench: Bench, conf: dict[str, Any], words: str)
 @pytest.mark.parametrize(
     ("species", "words"),
     [
-        ([], "at least one species"),
         (["gamma"], "no species 'gamma'; it has: alpha, beta"),
         (["a b"], "can't be a species"),
         (["alpha", "alpha"], "named twice"),
@@ -145,3 +144,17 @@ def test_a_species_of_its_own_from_the_pattern(bench: Bench) -> None:
     bench.approve("look")
     bench.drive()
     assert (Path(run.work_dir) / "average/ribosome/map.txt").read_text() == "0.7\n" * 3
+
+
+def test_without_species_the_shared_phases_alone_are_run(bench: Bench) -> None:
+    run = bench.begin(species=[])
+    bench.drive()
+    bench.approve("look")
+    run.refresh_from_db()
+    assert run.state == "done" and {phase.label for phase in run.phases.all()} == {"1", "2"}
+
+
+def test_without_species_a_shared_phase_cannot_wait_for_lanes(bench: Bench) -> None:
+    manifest = MANIFEST + "  4:\n    scripts: [import.slurm]\n"
+    write_pipeline(bench.folder / "pipeline", **{"scripts/manifest.yml": manifest})
+    refused(bench, "at least one species", species=[])

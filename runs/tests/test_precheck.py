@@ -1,8 +1,16 @@
 """What is missing is said before a phase is started, not by its script."""
 
+import shutil
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from jobs.models import Job
+from jobs.shells import LocalShell
+from record.errors import AdapterError, BadInput
+from runs import sweep
+from runs.services import launch
 from runs.services.control import retry_phase
 from runs.services.settings import set_conf
 from runs.sweep import start_ready
@@ -70,8 +78,6 @@ def test_a_folder_that_was_taken_away(bench: Bench) -> None:
 
 
 def test_the_runs_copy_of_the_pipeline_is_made_again_where_it_is_gone(bench: Bench) -> None:
-    import shutil
-
     run = bench.begin()
     shutil.rmtree(Path(run.work_dir))
     bench.drive()
@@ -79,3 +85,47 @@ def test_the_runs_copy_of_the_pipeline_is_made_again_where_it_is_gone(bench: Ben
     assert (
         FILES["scripts/import.slurm"] == (Path(run.work_dir) / ".conductor/pipeline/scripts/import.slurm").read_text()
     )
+
+
+def test_a_full_disk_is_waited_out_in_words(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = bench.begin(conf={"DIM": 16})
+    other = bench.begin("second")
+
+    def full(self: LocalShell, path: str, data: bytes) -> None:
+        if path.startswith(run.work_dir):
+            raise AdapterError(f"{path} can't be written: the disk is full.", transient=True)
+        write(self, path, data)
+
+    write = LocalShell.write
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalShell, "write", full)
+        (Path(run.work_dir) / ".conductor/pipeline.digest").unlink()
+        assert start_ready() == 1, "the other run goes on"
+        phase = phase_of(run, "1")
+        assert phase.state == "ready" and "the disk is full. It is tried again." in phase.reason
+        assert phase_of(other, "1").state == "running"
+
+    monkeypatch.setattr(sweep._patience, "allows", lambda row: True)
+    bench.drive()
+    assert phase_of(run, "1").state == "done" and phase_of(run, "1").reason == ""
+
+
+def test_what_cannot_be_planned_fails_the_phase_and_not_the_sweep(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: Any) -> None:
+        raise BadInput("The environment is too large.")
+
+    run = bench.begin()
+    monkeypatch.setattr(launch, "plan_step", refuse)
+    start_ready()
+    phase = phase_of(run, "1")
+    assert (phase.state, phase.attempt) == ("failed", 0)
+    assert phase.reason == "The check before the start found: The environment is too large."
+
+
+def test_a_local_target_of_another_host_is_left_alone(bench: Bench) -> None:
+    run = bench.begin()
+    bench.target.host = "another-host"
+    bench.target.save()
+    assert start_ready() == 0 and phase_of(run, "1").state == "ready"

@@ -1,5 +1,6 @@
 """Doing a phase again, and after it what depends on it."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -7,9 +8,10 @@ from django.utils import timezone
 
 from gates.models import Gate
 from jobs.models import Job
+from jobs.processes import identity
 from jobs.states import JOB
 from record.errors import InvalidTransition
-from runs.models import Run
+from runs.models import Phase, Run
 from runs.services.control import run_again_from
 from runs.services.settings import set_conf
 from runs.sweep import start_ready
@@ -101,3 +103,16 @@ def test_what_has_not_been_run_is_refused(bench: Bench) -> None:
     run = bench.begin()
     with pytest.raises(InvalidTransition, match="has not been run yet"):
         run_again_from(phase=phase_of(run, "2"), author=bench.operator)
+
+
+def test_outputs_are_set_aside_by_one_process_at_a_time(bench: Bench, done: Run) -> None:
+    run_again_from(phase=phase_of(done, "2"), author=bench.operator)
+    other = subprocess.Popen(["sleep", "60"])
+    try:
+        Phase.objects.filter(pk=phase_of(done, "2").pk).update(holder=identity(other.pid))
+        assert start_ready() == 0
+    finally:
+        other.kill()
+        other.wait()
+    assert start_ready() == 1, "the claim ended with its process"
+    assert phase_of(done, "2").holder == ""
