@@ -38,9 +38,9 @@ def create_run(
 ) -> Run:
     """Begin a run of `pipeline` in `work_dir` on `target`, and let it go as far as its first gate or phase.
 
-    `conf` holds values of pipeline.conf, which go over those of the preset; `species` the labels, a lane each (none: the
-    phases shared by all alone are run). Raises BadInput (or PipelineFaults) in words, and nothing is written,
-    where anything can't be used.
+    `conf` holds values of pipeline.conf, which go over those of the preset; `species` the labels, a lane each (with
+    none, the phases that all share are run alone). Raises BadInput (or PipelineFaults) in words, and nothing is
+    written, where anything can't be used.
     """
     user = _operator(author, lab_id)
     name = clean_run_name(name)
