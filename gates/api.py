@@ -1,6 +1,5 @@
 """The API of gates and their evidence: what is asked, what is shown, and the answers."""
 
-from pathlib import PurePosixPath
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -22,10 +21,12 @@ from gates.inbox import waiting_for
 from gates.models import Ballot, Evidence, Gate
 from gates.protocols import find_protocol
 from gates.services import may_answer
-from gates.store import read_evidence
+from gates.store import CSV, JPEG, JSON_TYPE, PNG, TEXT, TSV, read_evidence
 from record.models import Decision, Lab
 from record.rest import AnyAccept, Command, LabReadOnly, NoInput, StrictSerializer, author_of
 from record.services import Author
+
+_SUFFIXES = {PNG: ".png", JPEG: ".jpg", TSV: ".tsv", CSV: ".csv", TEXT: ".txt", JSON_TYPE: ".json"}
 
 
 class EvidenceOutput(serializers.ModelSerializer[Evidence]):
@@ -199,14 +200,21 @@ class EvidenceViewSet(LabReadOnly):
 
 
 def _sealed(piece: Evidence, etag: str) -> dict[str, str]:
+    charset = "; charset=utf-8" if piece.media_type.startswith("text/") else ""
     return {
-        "Content-Type": piece.media_type,
+        "Content-Type": f"{piece.media_type}{charset}",
         "ETag": etag,
         "Cache-Control": "private, max-age=86400",
         "Content-Security-Policy": "sandbox; default-src 'none'",
         "X-Content-Type-Options": "nosniff",
-        "Content-Disposition": content_disposition_header(True, PurePosixPath(piece.name).name) or "attachment",
+        "Content-Disposition": content_disposition_header(True, _file_name(piece)) or "attachment",
     }
+
+
+def _file_name(piece: Evidence) -> str:
+    """Its whole name in one word, with the ending of its kind: slices/TS_001/central -> slices_TS_001_central.png."""
+    suffix = _SUFFIXES.get(piece.media_type, "")
+    return piece.name.removesuffix(suffix).replace("/", "_") + suffix
 
 
 class DecideInput(StrictSerializer):

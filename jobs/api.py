@@ -130,7 +130,7 @@ class JobViewSet(LabReadOnly):
         job = self.get_object()
         query = LogQuery(data=request.query_params.dict())
         query.is_valid(raise_exception=True)
-        return Response(LogOutput(read_log(job, **query.validated_data)).data, headers={"Cache-Control": "no-store"})
+        return Response(LogOutput(read_log(job, **query.validated_data)).data)
 
 
 def read_log(job: Job, *, stream: str, lines: int, start: int | None, length: int) -> logs.LogSlice:

@@ -76,7 +76,16 @@ class AnyAccept(BaseContentNegotiation):
         return renderers[0], renderers[0].media_type
 
 
-class LabReadOnly(ReadOnlyModelViewSet[Any]):
+class Unkept:
+    """Answers that nobody on the way may keep, unless they say otherwise."""
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        response = super().finalize_response(request, response, *args, **kwargs)  # type: ignore[misc]
+        response.headers.setdefault("Cache-Control", "no-store")
+        return response
+
+
+class LabReadOnly(Unkept, ReadOnlyModelViewSet[Any]):
     """Lists and shows what belongs to the labs of whoever asks; everything else does not exist (404).
 
     `lab_path` is the lookup path from the model to its lab; `detail_class` shows one row at more length.
@@ -122,7 +131,7 @@ class CommandSchema(AutoSchema):
         return self.view.operation
 
 
-class Command(APIView):
+class Command(Unkept, APIView):
     """One verb on one thing: find it, ask the policy, read the input, call one service, show what came of it.
 
     Services ask the policy themselves; where one does not, `ability` names what is needed in the thing's lab.

@@ -148,7 +148,7 @@ def test_the_file_that_was_shown(world: World, client: Client) -> None:
     assert answer.headers["Content-Type"] == "image/png"
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert answer.headers["Content-Security-Policy"] == "sandbox; default-src 'none'"
-    assert answer.headers["Content-Disposition"] == 'attachment; filename="TS_001.png"'
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="00_slices_TS_001.png"'
     assert client.get(url, headers={"If-None-Match": answer.headers["ETag"]}).status_code == 304
 
 

@@ -109,6 +109,10 @@ def count_queries(client: Client, url: str) -> int:
     return len(queries)
 
 
+def test_nobody_on_the_way_keeps_an_answer(world: World, client: Client) -> None:
+    assert client.get("/api/v1/runs/").headers["Cache-Control"] == "no-store"
+
+
 def test_a_busy_database_is_503_in_words(world: World, client: Client) -> None:
     with patch("record.rest.visible", side_effect=OperationalError("database is locked")):
         answer = client.get("/api/v1/runs/")
