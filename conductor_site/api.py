@@ -80,6 +80,8 @@ def _framework_refusal(error: exceptions.APIException) -> Response:
     message = str(error.detail)
     if isinstance(error, exceptions.NotAuthenticated):
         message = "Sign in, or send the header 'Authorization: Token ...'; POST /api/v1/token/ gives you a token."
+    if isinstance(error, exceptions.AuthenticationFailed):
+        message = "The token is wrong, was given up, or has expired; POST /api/v1/token/ gives you another."
     response = _answer(error.status_code, _CODES.get(code, code), message)
     if header := getattr(error, "auth_header", None):
         response["WWW-Authenticate"] = header

@@ -4,6 +4,7 @@ from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 from rest_framework.routers import SimpleRouter
 
+from conductor_site.nowhere import Nowhere
 from conductor_site.token_api import OneTokenView, TokenView
 from gates import api as gates
 from jobs import api as jobs
@@ -32,4 +33,5 @@ urlpatterns = [
     path("v1/", include(jobs.commands)),
     path("v1/", include(gates.commands)),
     path("v1/", include(runs.commands)),
+    path("<path:address>", Nowhere.as_view(), name="nowhere"),
 ]

@@ -39,8 +39,8 @@ def _retry_applying(gate: Gate, author: Author, reason: str) -> None:
 
 @admin.register(Gate)
 class GateAdmin(ReadOnly):
-    list_display = ["id", "title", "context", "lab", "iteration", "state", "opened_at", "due_at", "trouble"]
-    list_display_links = ["id", "title"]
+    list_display = ["id", "__str__", "iteration", "state", "lab", "opened_at", "due_at", "trouble"]
+    list_display_links = ["id", "__str__"]
     list_filter = ["state", "protocol", "lab"]
     list_select_related = ["lab"]
     raw_id_fields = ["requested_by", "delegated_to", "previous", "decision"]

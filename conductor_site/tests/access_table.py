@@ -55,6 +55,8 @@ GET    jobs:job                job        302 404 200 200 200 200
 GET    jobs:log                job        302 404 200 200 200 200
 POST   jobs:cancel             job        302 404 403 302 403 302
 
+GET    api:nowhere             -          401 404 404 404 404 404
+POST   api:nowhere             -          401 404 404 404 404 404
 GET    api:schema              -          401 200 200 200 200 200
 POST   api:token               -          201 201 201 201 201 201
 GET    api:token               -          401 200 200 200 200 200
@@ -143,5 +145,6 @@ BODIES: dict[str, dict[str, Any]] = {
 
 # Values of the parameters of URLs that name no thing of the world.
 ARGUMENTS: dict[str, dict[str, Any]] = {
+    "api:nowhere": {"address": "v1/rnus/"},
     "api:one-token": {"token_key": "nobodys"},
 }

@@ -109,6 +109,12 @@ def count_queries(client: Client, url: str) -> int:
     return len(queries)
 
 
+def test_an_address_without_its_slash_is_told(world: World, client: Client) -> None:
+    answer = client.get("/api/v1/runs")
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    assert "end with '/'" in answer.json()["message"]
+
+
 def test_nobody_on_the_way_keeps_an_answer(world: World, client: Client) -> None:
     assert client.get("/api/v1/runs/").headers["Cache-Control"] == "no-store"
 
