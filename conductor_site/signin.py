@@ -3,6 +3,7 @@
 import ipaddress
 from datetime import timedelta
 
+from django.conf import settings
 from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -73,7 +74,11 @@ def _folded(username: str) -> str:
 
 
 def _address(request: HttpRequest) -> str | None:
+    """Whence the request came; behind a proxy, what that added last to X-Forwarded-For: the rest anyone can write."""
+    address = request.META.get("REMOTE_ADDR", "")
+    if settings.SECURE_PROXY_SSL_HEADER:
+        address = request.META.get("HTTP_X_FORWARDED_FOR", "").rsplit(",", 1)[-1].strip() or address
     try:
-        return str(ipaddress.ip_address(request.META.get("REMOTE_ADDR", "")))
+        return str(ipaddress.ip_address(address))
     except ValueError:
         return None  # a Unix socket: all who come by it share one count

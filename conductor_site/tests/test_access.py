@@ -140,6 +140,12 @@ def test_commands_answer_no_get(world: World, client: Client) -> None:
             assert client.get(url_of(row, world)).status_code == 405, row.name
 
 
+def test_asking_what_can_be_asked_fails_nowhere(world: World, client: Client) -> None:
+    client.force_login(User.objects.get(username="administrator"))
+    for row in rows():
+        assert client.options(url_of(row, world)).status_code in (200, 302, 400, 404, 405), row.name
+
+
 def admin_urls(world: World) -> Iterator[str]:
     from django.contrib import admin
 

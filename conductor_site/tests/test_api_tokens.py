@@ -65,6 +65,14 @@ def test_guessing_closes_the_door_for_a_while(people: People, client: Client) ->
         assert SignInFailure.objects.count() == 1
 
 
+def test_behind_a_proxy_the_address_is_what_the_proxy_says(people: People, client: Client, settings: Any) -> None:
+    settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    post(client, {"username": "viewer", "password": "wrong"}, **{"X-Forwarded-For": "10.9.9.9, 192.0.2.7"})
+    settings.SECURE_PROXY_SSL_HEADER = None
+    post(client, {"username": "viewer", "password": "wrong"}, **{"X-Forwarded-For": "10.9.9.9"})
+    assert list(SignInFailure.objects.order_by("id").values_list("address", flat=True)) == ["192.0.2.7", "127.0.0.1"]
+
+
 def test_a_reading_token_only_reads(people: People, client: Client) -> None:
     made = get_token(client, scope="read")
     assert with_token(client, made["token"]).status_code == 200
