@@ -1,0 +1,192 @@
+"""Reading and writing: MRC and STAR, whole or not at all; which tilt series to work on; progress."""
+
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import mrcfile
+import numpy as np
+
+from tomo import conf
+from tomo.errors import TomoError
+from tomo.geometry import euler_from_matrix, matrix_from_euler
+
+if TYPE_CHECKING:
+    import pandas
+
+Item = TypeVar("Item")
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a temporary file beside `path`, sync it and rename it, so that `path` is never half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{os.getpid()}.{path.name}")
+    try:
+        write(temporary)
+        with temporary.open("rb") as handle:
+            os.fsync(handle.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file whole."""
+    write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def write_mrc(path: Path, data: np.ndarray, pixel_size_angstrom: float, kind: str = "volume") -> None:
+    """Write float32 data (z, y, x), or (n, z, y, x) for a stack of volumes, with its pixel size in Angstrom.
+
+    `kind` is `volume` or `stack` (of images, the tilt series), which sets the header's space group.
+    """
+
+    def write(temporary: Path) -> None:
+        with mrcfile.new(temporary, overwrite=True) as mrc:
+            mrc.set_data(np.ascontiguousarray(data, dtype=np.float32))
+            if kind == "stack":
+                mrc.set_image_stack()
+            mrc.voxel_size = pixel_size_angstrom
+
+    write_whole(path, write)
+
+
+def read_mrc(path: Path) -> tuple[np.ndarray, float]:
+    """Return an MRC file's data as float32 and its pixel size in Angstrom (0 where the header has none).
+
+    The file is read permissively, as microscopes write headers that break the format's rules; what mrcfile remarks
+    on is printed.
+    """
+    if not path.is_file():
+        raise TomoError(f"{path} is not there: run the phase that writes it first.")
+    with warnings.catch_warnings(record=True) as remarks:
+        warnings.simplefilter("always")
+        try:
+            with mrcfile.open(path, permissive=True) as mrc:
+                data, size = mrc.data, float(mrc.voxel_size.x)
+        except ValueError as error:
+            raise TomoError(f"{path} can't be read as MRC: {error}") from None
+    if data is None:
+        raise TomoError(f"{path} can't be read as MRC: {'; '.join(str(r.message) for r in remarks)}")
+    for remark in remarks:
+        print(f"note: {path.name}: {remark.message}; read permissively")
+    return np.asarray(data, dtype=np.float32), size
+
+
+def write_star(path: Path, columns: dict[str, list | np.ndarray], block: str) -> None:
+    """Write one table as a STAR file."""
+    import pandas
+    import starfile
+
+    table = pandas.DataFrame(columns)
+    write_whole(path, lambda temporary: starfile.write({block: table}, temporary, overwrite=True))
+
+
+def read_star(path: Path) -> "pandas.DataFrame":
+    """Return the one table of a STAR file, which may have no rows."""
+    import starfile
+
+    if not path.is_file():
+        raise TomoError(f"{path} is not there: run the phase that writes it first.")
+    table = starfile.read(path, always_dict=True)
+    return next(iter(table.values()))
+
+
+def excluded(work: Path) -> set[str]:
+    """Return the names of the tilt series that a person left out, from EXCLUDED_SERIES and excluded_series.txt."""
+    listed = work / "excluded_series.txt"
+    names = listed.read_text(encoding="utf-8").split() if listed.is_file() else []
+    return {*names, *conf.words("EXCLUDED_SERIES")}
+
+
+def series_names(work: Path) -> list[str]:
+    """Return the tilt series to work on: TILT_SERIES, or all that were imported, less the excluded ones."""
+    found = sorted(path.stem for path in (work / "tomostar").glob("*.tomostar"))
+    wanted = conf.words("TILT_SERIES") or found
+    if missing := sorted(set(wanted) - set(found)):
+        raise TomoError(f"TILT_SERIES names {', '.join(missing)}, not among those imported: {', '.join(found)}.")
+    left_out = excluded(work)
+    names = [name for name in wanted if name not in left_out]
+    if not names:
+        raise TomoError(f"No tilt series to work on: {len(found)} imported, {len(left_out)} excluded.")
+    return names
+
+
+def stack_path(work: Path, name: str, suffix: str = ".mrc") -> Path:
+    """Return the path of a tilt series' file: `.mrc`, `.rawtlt`, `_ali.mrc`, `.tlt`, `.xf`, `_align.json`."""
+    return work / "tiltstack" / name / f"{name}{suffix}"
+
+
+def tomogram_path(work: Path, name: str) -> Path:
+    """Return the path of a tilt series' tomogram."""
+    found = sorted((work / "reconstruction").glob(f"{name}_*Apx.mrc"))
+    if not found:
+        raise TomoError(f"reconstruction/{name}_*Apx.mrc is not there: reconstruct {name} first.")
+    return found[0]
+
+
+def read_angles(path: Path) -> np.ndarray:
+    """Return the tilt angles in degrees of a .rawtlt or .tlt file."""
+    if not path.is_file():
+        raise TomoError(f"{path} is not there: run the phase that writes it first.")
+    try:
+        return np.array([float(word) for word in path.read_text(encoding="utf-8").split()])
+    except ValueError as error:
+        raise TomoError(f"{path} is not a list of tilt angles: {error}") from None
+
+
+def bar(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
+    """Yield the items, drawing a progress bar over one line at each whole percent."""
+    shown = -1
+    for done, item in enumerate(items, start=1):
+        yield item
+        percent = 100 * done // total
+        if percent != shown:
+            shown = percent
+            filled = percent // 5
+            print(f"\r{label} [{'#' * filled}{'.' * (20 - filled)}] {percent:3d} %", end="", flush=True)
+    sys.stdout.write("\n")
+
+
+def for_each_series(work: Path, output: Callable[[str], Path], step: Callable[[str], str], verb: str) -> None:
+    """Run `step` for each tilt series whose output is not there yet, and print one line for each.
+
+    As outputs are written whole, one that exists is complete, and a phase that is run again goes on where it was.
+    `step` returns what to say about the result.
+    """
+    names = series_names(work)
+    for index, name in enumerate(names, start=1):
+        if output(name).is_file():
+            print(f"{name} {index}/{len(names)} {verb} already, kept", flush=True)
+            continue
+        print(f"{name} {index}/{len(names)} {verb} ({step(name)})", flush=True)
+
+
+def particle_columns(name: str, particles: list[dict]) -> dict[str, list]:
+    """Return STAR columns of particles with `position` (x, y, z; pixels, the first voxel's centre is 0) and `matrix`.
+
+    Where the particles have a `score` there is a column of it.
+    """
+    angles = [euler_from_matrix(particle["matrix"]) for particle in particles]
+    columns: dict[str, list] = {"rlnTomoName": [name for _ in particles]}
+    for index, axis in enumerate("XYZ"):
+        columns[f"rlnCoordinate{axis}"] = [f"{particle['position'][index]:.3f}" for particle in particles]
+    for index, angle in enumerate(("Rot", "Tilt", "Psi")):
+        columns[f"rlnAngle{angle}"] = [f"{angles[row][index]:.3f}" for row in range(len(particles))]
+    if particles and "score" in particles[0]:
+        columns["rlnLCCmax"] = [f"{particle['score']:.4f}" for particle in particles]
+    return columns
+
+
+def particles_of(table: "pandas.DataFrame") -> list[dict]:
+    """Return a particle table's rows as `name`, `position`, `matrix` and, where there is one, `score`."""
+    rows = []
+    for row in table.to_dict("records"):
+        position = np.array([float(row[f"rlnCoordinate{axis}"]) for axis in "XYZ"])
+        matrix = matrix_from_euler(*(float(row[f"rlnAngle{angle}"]) for angle in ("Rot", "Tilt", "Psi")))
+        particle = {"name": row["rlnTomoName"], "position": position, "matrix": matrix}
+        rows.append(particle | ({"score": float(row["rlnLCCmax"])} if "rlnLCCmax" in row else {}))
+    return rows
