@@ -53,6 +53,11 @@ def band(shape: tuple[int, int], low_px: float, high_px: float) -> np.ndarray:
     return (fine * (1 - np.exp(-((frequency * high_px) ** 2)))).astype(np.float32)
 
 
+def coarse_band(images: np.ndarray) -> np.ndarray:
+    """Return the band-pass for matching neighbours, whose detail differs."""
+    return band(images.shape[1:], low_px=4.0, high_px=min(images.shape[1:]) / 3)
+
+
 def taper(shape: tuple[int, int], edge: float = 0.1) -> np.ndarray:
     """Return a window (y, x) that falls to 0 over that fraction of the image at each edge."""
     ramps = [np.clip(np.minimum(np.arange(n), np.arange(n)[::-1]) / (edge * n), 0, 1) for n in shape]
@@ -166,10 +171,9 @@ def search(
     look. It is small where the alignment has settled, and stays large where there is nothing to settle on.
     """
     turned = transform(raw, axis_deg, np.zeros((len(raw), 2)))
-    coarse = band(raw.shape[1:], low_px=4.0, high_px=min(raw.shape[1:]) / 3)
     fine = band(raw.shape[1:], low_px=3.0, high_px=min(raw.shape[1:]) / 4)
     start = mass_shifts if needle else neighbour_shifts
-    shifts = start(turned, angles_deg, coarse, reach)
+    shifts = start(turned, angles_deg, coarse_band(raw), reach)
     if not needle:
         shifts = without_rigid_part(shifts, angles_deg)
     for look in range(iterations + 1):
@@ -191,18 +195,41 @@ def binned(images: np.ndarray, factor: int) -> np.ndarray:
     return cut.reshape(tilts, ny // factor, factor, nx // factor, factor).mean(axis=(2, 4))
 
 
-def search_axis(images: np.ndarray, angles_deg: np.ndarray, axis_deg: float, range_deg: float, **how: object) -> float:
-    """Return the tilt axis' angle, within +-range_deg of `axis_deg`, at which images and reprojections agree best."""
-    found = axis_deg
-    for width in (range_deg, range_deg / 3):
-        tried = found + np.linspace(-width, width, 5)
-        agreement = []
-        for angle in files.bar(tried, len(tried), f"tilt axis within {width:.2f} degrees of {found:.2f}"):
-            agreement.append(search(images, angles_deg, axis_deg=angle, iterations=1, **how)[2].mean())
-        best = int(np.argmax(agreement))
-        inner = min(max(best, 1), 3)
-        found = tried[inner] + parabola(*agreement[inner - 1 : inner + 2]) * width / 2 if best == inner else tried[best]
-    return float(found)
+def axis_error_deg(images: np.ndarray, angles_deg: np.ndarray) -> float:
+    """Return by how many degrees the tilt axis of a needle still lies off the image's y axis, counter-clockwise.
+
+    Each row's centre of mass, less the mean over the rows, goes as a cos t + b sin t + c with the tilt t. Where the
+    axis is upright c is 0 in each row; where it is not, c grows along the axis, and its slope is the error.
+    """
+    mass = np.clip(images - edge_level(images), 0, None)
+    mass[mass < 0.01 * mass.max()] = 0
+    columns, total = np.arange(images.shape[2]) - (images.shape[2] - 1) / 2, mass.sum(axis=2)
+    edge = max(2, images.shape[1] // 20)
+    rows = np.flatnonzero(total.min(axis=0) > 0.2 * np.median(total[total > 0]))
+    rows = rows[(rows >= edge) & (rows < images.shape[1] - edge)]
+    if len(rows) < 5:
+        raise TomoError("Too few rows hold the needle at every tilt; give TILT_AXIS_DEG and set TILT_AXIS_SEARCH_DEG=0.")
+    centres = (mass[:, rows] @ columns) / total[:, rows]
+    centres -= centres.mean(axis=1, keepdims=True)
+    tilts = np.deg2rad(angles_deg)
+    waves = np.stack([np.cos(tilts), np.sin(tilts), np.ones_like(tilts)], axis=1)
+    constant = np.linalg.lstsq(waves, centres, rcond=None)[0][2]
+    return float(-np.rad2deg(np.arctan(np.polyfit(rows, constant, 1)[0])))
+
+
+def find_axis(raw: np.ndarray, angles_deg: np.ndarray, axis_deg: float, range_deg: float, reach: float) -> float:
+    """Return the tilt axis' angle in degrees of a needle, found from its rows' centres of mass in a few rounds."""
+    found, coarse = axis_deg, coarse_band(raw)
+    for _ in range(4):
+        turned = transform(raw, found, np.zeros((len(raw), 2)))
+        shifts = mass_shifts(turned, angles_deg, coarse, reach)
+        found += axis_error_deg(transform(raw, found, shifts), angles_deg)
+    if abs(found - axis_deg) > range_deg:
+        raise TomoError(
+            f"The tilt axis is found at {found:.1f} degrees, further than TILT_AXIS_SEARCH_DEG={range_deg:g} from "
+            f"TILT_AXIS_DEG={axis_deg:g}: look at the images and set one of them."
+        )
+    return found
 
 
 def align_series(work: Path, name: str) -> str:
@@ -213,16 +240,16 @@ def align_series(work: Path, name: str) -> str:
         raise TomoError(f"{name} has {len(raw)} images but {len(angles)} tilt angles.")
     factor = conf.whole("ALIGN_BIN", "1", at_least=1)
     small, nz = binned(raw, factor), max(2, conf.whole("TOMO_DIM_Z") // factor)
-    how = {
-        "nz": nz,
-        "reach": conf.positive("MAX_SHIFT_PX") / factor,
-        "needle": conf.text("SPECIMEN", "slab") == "needle",
-    }
+    specimen, reach = conf.text("SPECIMEN", "slab"), conf.positive("MAX_SHIFT_PX") / factor
     axis_deg, range_deg = conf.number("TILT_AXIS_DEG", "0"), conf.number("TILT_AXIS_SEARCH_DEG", "0")
+    if specimen not in ("slab", "needle"):
+        raise TomoError(f"SPECIMEN is {specimen!r}: give slab or needle.")
+    if range_deg > 0 and specimen == "slab":
+        raise TomoError("The tilt axis can be searched for a needle only: with SPECIMEN=slab set TILT_AXIS_SEARCH_DEG=0.")
     if range_deg > 0:
-        axis_deg = search_axis(small, angles, axis_deg, range_deg, **how)
+        axis_deg = find_axis(small, angles, axis_deg, range_deg, reach)
     iterations = conf.whole("ALIGN_ITERATIONS", at_least=1)
-    shifts, residuals, correlations = search(small, angles, axis_deg=axis_deg, iterations=iterations, **how)
+    shifts, residuals, correlations = search(small, angles, axis_deg=axis_deg, nz=nz, iterations=iterations, reach=reach, needle=specimen == "needle")
     shifts, residuals = shifts * factor, residuals * factor
     residual = float(np.sqrt(np.mean(residuals**2)))
     figures = {
