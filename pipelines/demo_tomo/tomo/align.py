@@ -17,6 +17,15 @@ from tomo.reconstruct import edge_level, weighted_back_projection
 from tomo.simulate import without_rigid_part
 
 FOLDS = 5
+VALUES = (
+    "SPECIMEN",
+    "TILT_AXIS_DEG",
+    "TILT_AXIS_SEARCH_DEG",
+    "MAX_SHIFT_PX",
+    "ALIGN_BIN",
+    "ALIGN_ITERATIONS",
+    "TOMO_DIM_Z",
+)
 
 
 def transform(images: np.ndarray, axis_deg: float, shifts: np.ndarray, order: int = 1) -> np.ndarray:
@@ -208,7 +217,9 @@ def axis_error_deg(images: np.ndarray, angles_deg: np.ndarray) -> float:
     rows = np.flatnonzero(total.min(axis=0) > 0.2 * np.median(total[total > 0]))
     rows = rows[(rows >= edge) & (rows < images.shape[1] - edge)]
     if len(rows) < 5:
-        raise TomoError("Too few rows hold the needle at every tilt; give TILT_AXIS_DEG and set TILT_AXIS_SEARCH_DEG=0.")
+        raise TomoError(
+            "Too few rows hold the needle at every tilt; give TILT_AXIS_DEG and set TILT_AXIS_SEARCH_DEG=0."
+        )
     centres = (mass[:, rows] @ columns) / total[:, rows]
     centres -= centres.mean(axis=1, keepdims=True)
     tilts = np.deg2rad(angles_deg)
@@ -245,11 +256,15 @@ def align_series(work: Path, name: str) -> str:
     if specimen not in ("slab", "needle"):
         raise TomoError(f"SPECIMEN is {specimen!r}: give slab or needle.")
     if range_deg > 0 and specimen == "slab":
-        raise TomoError("The tilt axis can be searched for a needle only: with SPECIMEN=slab set TILT_AXIS_SEARCH_DEG=0.")
+        raise TomoError(
+            "The tilt axis can be searched for a needle only: with SPECIMEN=slab set TILT_AXIS_SEARCH_DEG=0."
+        )
     if range_deg > 0:
         axis_deg = find_axis(small, angles, axis_deg, range_deg, reach)
     iterations = conf.whole("ALIGN_ITERATIONS", at_least=1)
-    shifts, residuals, correlations = search(small, angles, axis_deg=axis_deg, nz=nz, iterations=iterations, reach=reach, needle=specimen == "needle")
+    shifts, residuals, correlations = search(
+        small, angles, axis_deg=axis_deg, nz=nz, iterations=iterations, reach=reach, needle=specimen == "needle"
+    )
     shifts, residuals = shifts * factor, residuals * factor
     residual = float(np.sqrt(np.mean(residuals**2)))
     figures = {
@@ -287,11 +302,17 @@ def write_alignment(
 
 def run(work: Path) -> None:
     """Align the tilt series that are not excluded and not done, and list the figures in alignment.tsv."""
-    files.for_each_series(
-        work, lambda name: files.stack_path(work, name, "_ali.mrc"), lambda name: align_series(work, name), "aligned"
+    names = files.series_names(work)
+    files.for_each(
+        names,
+        lambda name: align_series(work, name),
+        "aligned",
+        output=lambda name: files.stack_path(work, name, "_ali.mrc"),
+        inputs=lambda name: [files.stack_path(work, name, suffix) for suffix in (".mrc", ".rawtlt")],
+        values=VALUES,
     )
     rows = ["series\tresidual_px\tcorrelation\ttilt_axis_deg\n"]
-    for name in files.series_names(work):
+    for name in names:
         figures = json.loads(files.stack_path(work, name, "_align.json").read_text(encoding="utf-8"))
         rows.append("{series}\t{residual_px}\t{correlation}\t{tilt_axis_deg}\n".format(**figures))
     files.write_text(work / "tiltstack" / "alignment.tsv", "".join(rows))

@@ -68,7 +68,7 @@ def tilt_angles() -> np.ndarray:
 
 
 def blobs() -> np.ndarray:
-    """Return a species' density as rows of x, y, z, sigma (Angstrom) and weight, from BLOBS `x,y,z,sigma,weight;...`."""
+    """Return a species' density, BLOBS, as rows of x, y, z, sigma (Angstrom) and weight, about its centre of mass."""
     value = text("BLOBS")
     try:
         rows = np.array([[float(n) for n in row.split(",")] for row in value.split(";") if row.strip()])
@@ -85,7 +85,7 @@ def file_values(path: Path) -> Iterator[None]:
     """Let the values of a conf file (KEY=VALUE as bash reads it, without expansions) stand in the environment."""
     before = dict(os.environ)
     words = shlex.split(path.read_text(encoding="utf-8"), comments=True)
-    os.environ.update(word.split("=", 1) for word in words if "=" in word)
+    os.environ.update({word.partition("=")[0]: word.partition("=")[2] for word in words if "=" in word})
     try:
         yield
     finally:

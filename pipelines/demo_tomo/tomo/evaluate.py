@@ -11,7 +11,7 @@ from tomo.fsc import first_crossing, shell_correlation
 
 
 def hits(found: np.ndarray, truth: np.ndarray, reach_px: float) -> int:
-    """Return how many pairs of a pick and a true place (rows x, y, z) lie within reach, nearest first, each used once."""
+    """Return how many picks are paired with a true place (rows x, y, z) within reach, nearest first, each used once."""
     if not len(found) or not len(truth):
         return 0
     distance = np.linalg.norm(found[:, None] - truth[None], axis=2)

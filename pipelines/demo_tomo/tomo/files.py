@@ -3,7 +3,7 @@
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -76,12 +76,12 @@ def read_mrc(path: Path) -> tuple[np.ndarray, float]:
     return np.asarray(data, dtype=np.float32), size
 
 
-def write_star(path: Path, columns: dict[str, list | np.ndarray], block: str) -> None:
+def write_star(path: Path, columns: Mapping[str, Sequence], block: str) -> None:
     """Write one table as a STAR file."""
     import pandas
     import starfile
 
-    table = pandas.DataFrame(columns)
+    table = pandas.DataFrame(dict(columns))
     write_whole(path, lambda temporary: starfile.write({block: table}, temporary, overwrite=True))
 
 
@@ -139,11 +139,11 @@ def read_angles(path: Path) -> np.ndarray:
 
 
 def bar(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
-    """Yield the items, drawing a progress bar over one line at each whole percent."""
+    """Yield the items, drawing a progress bar over one line at every fifth percent."""
     shown = -1
     for done, item in enumerate(items, start=1):
         yield item
-        percent = 100 * done // total
+        percent = 100 * done // total // 5 * 5
         if percent != shown:
             shown = percent
             filled = percent // 5
@@ -151,18 +151,42 @@ def bar(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
     sys.stdout.write("\n")
 
 
-def for_each_series(work: Path, output: Callable[[str], Path], step: Callable[[str], str], verb: str) -> None:
-    """Run `step` for each tilt series whose output is not there yet, and print one line for each.
+def made_with(inputs: Iterable[Path], values: Iterable[str]) -> str:
+    """Return a text that changes when an input file or one of the named conf values does."""
+    rows = [f"{name}={os.environ.get(name, '').strip()}" for name in values]
+    for path in inputs:
+        if not path.is_file():
+            raise TomoError(f"{path} is not there: run the phase that writes it first.")
+        rows.append(f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}")
+    return "\n".join(rows) + "\n"
 
-    As outputs are written whole, one that exists is complete, and a phase that is run again goes on where it was.
-    `step` returns what to say about the result.
+
+def for_each(
+    names: list[str],
+    step: Callable[[str], str],
+    verb: str,
+    *,
+    output: Callable[[str], Path],
+    inputs: Callable[[str], Iterable[Path]],
+    values: Iterable[str],
+    also: str = "",
+) -> None:
+    """Run `step` for each tilt series that is not done, and print one line for each with what it returned.
+
+    A series is done when its output is there (as outputs are written whole, it is complete) and was made with these
+    inputs and conf values (and `also`, a text), which a hidden file beside it tells. So a phase that was stopped goes
+    on where it was, and one that is run again with other values does its work.
     """
-    names = series_names(work)
+    values = list(values)
     for index, name in enumerate(names, start=1):
-        if output(name).is_file():
+        path, wanted = output(name), made_with(inputs(name), values) + also
+        stamp = path.with_name(f".{path.name}.made_with")
+        if path.is_file() and stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
             print(f"{name} {index}/{len(names)} {verb} already, kept", flush=True)
             continue
-        print(f"{name} {index}/{len(names)} {verb} ({step(name)})", flush=True)
+        said = step(name)
+        write_text(stamp, wanted)
+        print(f"{name} {index}/{len(names)} {verb} ({said})", flush=True)
 
 
 def particle_columns(name: str, particles: list[dict]) -> dict[str, list]:

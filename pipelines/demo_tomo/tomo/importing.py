@@ -10,15 +10,24 @@ from tomo.simulate import write_series
 
 
 def run(work: Path) -> None:
-    """Import STACK_MRC as one tilt series, tilts ascending and the darkest level of the stack as zero.
+    """Import STACK_MRC as one tilt series, tilts ascending and the stack's first percentile as zero.
 
     PIXEL_SIZE_ANGSTROM is taken from the conf, never from the header.
     """
     stack, rawtlt = Path(conf.text("STACK_MRC")), Path(conf.text("STACK_RAWTLT"))
     name = conf.text("SERIES_NAME", stack.stem)
-    if (work / "tomostar" / f"{name}.tomostar").is_file():
-        print(f"{name} 1/1 imported already, kept", flush=True)
-        return
+    files.for_each(
+        [name],
+        lambda name: import_series(work, name, stack, rawtlt),
+        "imported",
+        output=lambda name: work / "tomostar" / f"{name}.tomostar",
+        inputs=lambda name: [stack, rawtlt],
+        values=("PIXEL_SIZE_ANGSTROM", "TILT_AXIS_DEG"),
+    )
+
+
+def import_series(work: Path, name: str, stack: Path, rawtlt: Path) -> str:
+    """Write a stack as a tilt series."""
     images, header_apix = files.read_mrc(stack)
     angles = files.read_angles(rawtlt)
     if images.ndim != 3 or len(images) != len(angles):
@@ -29,6 +38,4 @@ def run(work: Path) -> None:
     order = np.argsort(angles, kind="stable")
     images = images[order] - np.percentile(images, 1)
     write_series(work, name, images, angles[order], apix, conf.number("TILT_AXIS_DEG", "0"))
-    print(
-        f"{name} 1/1 imported ({len(angles)} tilts of {images.shape[2]}x{images.shape[1]}, {apix:g} A/px)", flush=True
-    )
+    return f"{len(angles)} tilts of {images.shape[2]}x{images.shape[1]}, {apix:g} A/px"

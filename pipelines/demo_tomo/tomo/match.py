@@ -85,6 +85,15 @@ def match_series(work: Path, label: str, name: str) -> str:
 def run(work: Path) -> None:
     """Match the tomograms that are not excluded and not done."""
     label = conf.text("TM_LABEL")
-    files.for_each_series(
-        work, lambda name: outputs(work, label, name)[0], lambda name: match_series(work, label, name), "matched"
+    files.for_each(
+        files.series_names(work),
+        lambda name: match_series(work, label, name),
+        "matched",
+        output=lambda name: outputs(work, label, name)[0],
+        inputs=lambda name: [
+            *paths(work, label),
+            files.tomogram_path(work, name),
+            files.stack_path(work, name, ".tlt"),
+        ],
+        values=("ANGULAR_STEP_DEG",),
     )

@@ -58,9 +58,11 @@ def star_path(work: Path, label: str, name: str) -> Path:
 def run(work: Path) -> None:
     """Pick in the tomograms that are not excluded and not done."""
     label = conf.text("TM_LABEL")
-    files.for_each_series(
-        work,
-        lambda name: star_path(work, label, name),
+    files.for_each(
+        files.series_names(work),
         lambda name: pick_series(work, label, name, star_path(work, label, name)),
         "picked",
+        output=lambda name: star_path(work, label, name),
+        inputs=lambda name: outputs(work, label, name),
+        values=("DIAMETER", "PIXEL_SIZE_ANGSTROM", "NUM_CANDIDATES", "ANGULAR_STEP_DEG"),
     )

@@ -29,7 +29,7 @@ def ramp_filter(images: np.ndarray, cutoff: float = 1.0) -> np.ndarray:
 
 
 def edge_level(images: np.ndarray) -> np.ndarray:
-    """Return each image's median over its left and right edges (tilts, 1, 1), which is the level around the specimen."""
+    """Return each image's median over its left and right edges (tilts, 1, 1): the level around the specimen."""
     edges = np.concatenate([images[:, :, :3], images[:, :, -3:]], axis=2)
     return np.median(edges, axis=(1, 2), keepdims=True)
 
@@ -51,6 +51,8 @@ def reconstruct_series(work: Path, name: str, apix: float) -> str:
     angles = files.read_angles(files.stack_path(work, name, ".tlt"))
     nz = conf.whole("TOMO_DIM_Z", at_least=2)
     volume = weighted_back_projection(images, angles, nz, conf.positive("WBP_CUTOFF", "1.0"))
+    for older in (work / "reconstruction").glob(f"{name}_*Apx.mrc"):
+        older.unlink()
     files.write_mrc(output(work, name, apix), volume, apix)
     return f"{volume.shape[2]}x{volume.shape[1]}x{nz}, {apix:.1f} A/px"
 
@@ -63,6 +65,11 @@ def output(work: Path, name: str, apix: float) -> Path:
 def run(work: Path) -> None:
     """Reconstruct the tilt series that are not excluded and not done."""
     apix = conf.positive("PIXEL_SIZE_ANGSTROM")
-    files.for_each_series(
-        work, lambda name: output(work, name, apix), lambda name: reconstruct_series(work, name, apix), "reconstructed"
+    files.for_each(
+        files.series_names(work),
+        lambda name: reconstruct_series(work, name, apix),
+        "reconstructed",
+        output=lambda name: output(work, name, apix),
+        inputs=lambda name: [files.stack_path(work, name, suffix) for suffix in ("_ali.mrc", ".tlt")],
+        values=("PIXEL_SIZE_ANGSTROM", "TOMO_DIM_Z", "WBP_CUTOFF"),
     )

@@ -14,6 +14,25 @@ from tomo import conf, files
 from tomo.errors import TomoError
 from tomo.geometry import matrices_from_quaternions
 
+VALUES = (
+    "SEED",
+    "PIXEL_SIZE_ANGSTROM",
+    "TOMO_DIM_X",
+    "TOMO_DIM_Y",
+    "TOMO_DIM_Z",
+    "TILT_MIN_DEG",
+    "TILT_MAX_DEG",
+    "TILT_STEP_DEG",
+    "TILT_AXIS_DEG",
+    "SNR",
+    "DRIFT_PX",
+    "SCENE_MARGIN_PX",
+    "SCENE_GAP_PX",
+    "SPOILT_SERIES",
+    "SPOILT_JUMP_PX",
+    "SPOILT_CONTRAST",
+)
+
 
 def species_in_scene(folder: Path) -> dict[str, tuple[np.ndarray, float, int]]:
     """Return {label: (blobs, diameter in Angstrom, particles a series)} of all species_*.conf in the folder."""
@@ -35,7 +54,7 @@ def place(rng: np.random.Generator, radii: np.ndarray, half_size: np.ndarray, ga
     places: list[np.ndarray] = []
     for index, radius in enumerate(radii):
         room = half_size - radius
-        for _ in range(20000):
+        for _ in range(20000 if (room > 0).all() else 0):
             here = rng.uniform(-room, room)
             apart = [np.linalg.norm(here - there) - radius - radii[k] for k, there in enumerate(places)]
             if min(apart, default=np.inf) >= gap:
@@ -43,7 +62,7 @@ def place(rng: np.random.Generator, radii: np.ndarray, half_size: np.ndarray, ga
                 break
         else:
             raise TomoError(
-                f"No room for particle {index + 1} of {len(radii)}: lower SCENE_PARTICLES or enlarge TOMO_DIM_X, _Y, _Z."
+                f"No room for particle {index + 1} of {len(radii)}: lower SCENE_PARTICLES or enlarge TOMO_DIM_X to _Z."
             )
     return np.array(places)
 
@@ -162,16 +181,19 @@ def run(work: Path, skill_dir: Path) -> None:
         "seed": conf.whole("SEED"),
         "pixel_size_angstrom": conf.positive("PIXEL_SIZE_ANGSTROM"),
         "species": {
-            label: {"diameter_angstrom": diameter, "particles_per_series": count}
-            for label, (_, diameter, count) in species.items()
+            label: {"diameter_angstrom": diameter, "particles_per_series": count, "blobs_angstrom": blobs.tolist()}
+            for label, (blobs, diameter, count) in species.items()
         },
         "spoilt_series": conf.words("SPOILT_SERIES"),
     }
     files.write_text(work / "truth" / "scene.json", json.dumps(scene, indent=1))
-    count = conf.whole("NUM_SERIES", at_least=1)
-    for index in range(1, count + 1):
-        name = f"TS_{index:03d}"
-        if (work / "tomostar" / f"{name}.tomostar").is_file():
-            print(f"{name} {index}/{count} simulated already, kept", flush=True)
-            continue
-        print(f"{name} {index}/{count} simulated ({simulate_series(work, name, index, species)})", flush=True)
+    names = [f"TS_{index:03d}" for index in range(1, conf.whole("NUM_SERIES", at_least=1) + 1)]
+    files.for_each(
+        names,
+        lambda name: simulate_series(work, name, names.index(name) + 1, species),
+        "simulated",
+        output=lambda name: work / "tomostar" / f"{name}.tomostar",
+        inputs=lambda name: [],
+        values=VALUES,
+        also=json.dumps(scene["species"]),
+    )

@@ -49,10 +49,7 @@ def extract_series(work: Path, label: str, name: str) -> str:
 
 
 def run(work: Path) -> None:
-    """Extract the kept picks of the tilt series that are not excluded, and write the particle table.
-
-    A subtomogram stack is kept only where MIN_SCORE and the picks are still those it was made with.
-    """
+    """Extract the kept picks of the tilt series that are not excluded, and write the particle table."""
     label = conf.text("TM_LABEL")
     folder, table = paths(work, label)
     names = files.series_names(work)
@@ -60,14 +57,13 @@ def run(work: Path) -> None:
     total = sum(len(found) for found in particles.values())
     if total < 4:
         raise TomoError(f"{label}: {total} picks have a score of MIN_SCORE {conf.number('MIN_SCORE'):g}; lower it.")
-    made_with = "\n".join(f"{name} {len(found)} {conf.number('MIN_SCORE'):g}" for name, found in particles.items())
-    stamp = folder / "made_with.txt"
-    if not stamp.is_file() or stamp.read_text(encoding="utf-8") != made_with:
-        for name in names:
-            (folder / f"{name}.mrcs").unlink(missing_ok=True)
-        files.write_text(stamp, made_with)
-    files.for_each_series(
-        work, lambda name: folder / f"{name}.mrcs", lambda name: extract_series(work, label, name), "extracted"
+    files.for_each(
+        names,
+        lambda name: extract_series(work, label, name),
+        "extracted",
+        output=lambda name: folder / f"{name}.mrcs",
+        inputs=lambda name: [star_path(work, label, name), files.tomogram_path(work, name)],
+        values=("MIN_SCORE", "SUBTOMO_BOX_SIZE"),
     )
     write_table(table, label, particles)
 
