@@ -11,9 +11,10 @@ from .conftest import PIPELINE, SHARED, set_values
 
 REAL = PIPELINE.parents[2] / "shared" / "realdata" / "haadf"
 
-pytestmark = pytest.mark.skipif(
-    not (REAL / "HAADF.mrc").is_file(), reason="the real tilt series isn't beside the project"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not (REAL / "HAADF.mrc").is_file(), reason="the real tilt series isn't beside the project"),
+]
 
 VALUES = {
     "SOURCE": "mrc",

@@ -105,13 +105,13 @@ def refine(
 
 
 def density_mask(volume: np.ndarray, threshold: float, diameter_px: float, period_px: float) -> np.ndarray:
-    """Return a mask about the density above `threshold` of the maximum, grown by 2 pixels, with an edge of 3."""
+    """Return a mask about the density above `threshold` of the maximum, grown by 1 pixel, with an edge of 3."""
     from scipy.ndimage import distance_transform_edt, label
 
     smooth = low_passed(volume, period_px) * sphere(volume.shape[0], diameter_px / 2)
     pieces, _ = label(smooth > threshold * smooth.max())
     largest = np.argmax(np.bincount(pieces.ravel())[1:]) + 1
-    fall = np.clip((distance_transform_edt(pieces != largest) - 2.0) / 3.0, 0, 1)
+    fall = np.clip((distance_transform_edt(pieces != largest) - 1.0) / 3.0, 0, 1)
     return (0.5 + 0.5 * np.cos(np.pi * fall)).astype(np.float32)
 
 
@@ -121,7 +121,9 @@ def run(work: Path) -> None:
     folder = work / "average" / label
     particles = load(work, label)
     diameter, period = conf.positive("DIAMETER") / apix, conf.positive("REFINE_LOWPASS_ANGSTROM") / apix
-    ball = sphere(conf.whole("SUBTOMO_BOX_SIZE"), diameter / 2)
+    if not particles:
+        raise TomoError(f"{label}: no particles are left; extract again.")
+    ball = sphere(particles[0].box.shape[0], diameter / 2)
     halves = []
     for half in (1, 2):
         own = [particle for particle in particles if particle.half == half]

@@ -38,7 +38,7 @@ def paths(work: Path, label: str) -> tuple[Path, Path]:
 
 
 def extract_series(work: Path, label: str, name: str) -> str:
-    """Write the subtomograms of one tilt series as a stack (n, z, y, x)."""
+    """Write the subtomograms of one tilt series as a stack (n, z, y, x); where it has none, one empty box."""
     particles = kept(work, label, name)
     volume, apix = files.read_mrc(files.tomogram_path(work, name))
     box = conf.whole("SUBTOMO_BOX_SIZE", at_least=8)
