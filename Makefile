@@ -1,0 +1,60 @@
+# Everything a newcomer needs: `make demo` shows Conductor at work, `make test` proves it.
+PYTHON ?= python3
+VENV   := .venv
+PY     := $(VENV)/bin/python
+# Byte code makes every start two to three times faster; keep it even where the shell says otherwise.
+unexport PYTHONDONTWRITEBYTECODE
+
+.DEFAULT_GOAL := help
+.PHONY: help demo demo-stop demo-check real-check test test-fast lint services clean
+
+help: ## what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(VENV)/run.ok: requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Conductor needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1). Name another: make PYTHON=python3.11 ..."; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	  { echo "This Python has no venv module. On Debian and Ubuntu: apt-get install python3-venv (or python3.11-venv)."; exit 1; }
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	@echo "Installing what Conductor runs on (a few minutes the first time) ..."
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@$(PY) -m compileall -q $(VENV)/lib >/dev/null 2>&1 || true
+	@touch $@
+
+$(VENV)/dev.ok: $(VENV)/run.ok requirements-dev.txt
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+demo: $(VENV)/run.ok ## start the site with the demo run, and show what happens
+	@$(PY) manage.py demo
+
+demo-stop: $(VENV)/run.ok ## cancel the jobs of the demo that still run
+	@$(PY) manage.py demo_stop
+
+demo-check: $(VENV)/run.ok ## the demo unattended, decided through the API, with a verdict
+	@mkdir -p var && CONDUCTOR_DATA=$$(mktemp -d "$(CURDIR)/var/check-XXXXXX") $(PY) manage.py demo_check
+
+real-check: $(VENV)/run.ok ## alignment and reconstruction of a real tilt series, cross-validated
+	@mkdir -p var && CONDUCTOR_DATA=$$(mktemp -d "$(CURDIR)/var/check-XXXXXX") $(PY) manage.py real_check
+
+services: $(VENV)/dev.ok
+	@bash conductor_site/tests/services.sh
+
+test: services ## run every test (installs Chromium from Debian where it is root and it is missing)
+	@$(PY) -m pytest
+
+test-fast: $(VENV)/dev.ok ## the tests that need under a minute
+	@$(PY) -m pytest -m "not slow and not browser and not demo"
+
+lint: $(VENV)/dev.ok ## ruff, format, mypy, migrations, deployment check, templates
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy .
+	@$(PY) manage.py makemigrations --check --dry-run
+	@CONDUCTOR_HTTPS=1 $(PY) manage.py check --deploy --fail-level WARNING
+	@$(PY) -m djlint --lint --quiet templates
+
+clean: ## remove the environment and everything that was made here
+	@$(PY) manage.py demo_stop 2>/dev/null || true
+	@rm -rf $(VENV) var .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,141 @@
+"""Starts the web server and `conduct`, starts either anew when it ends, and stops both (on Linux)."""
+
+import ctypes
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from django.conf import settings
+
+STOP_GRACE_S = 20
+RESTART_PAUSE_S = 1.0
+PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
+
+
+def free_port(wanted: int) -> int:
+    """`wanted`, or the next port on loopback that nobody listens on (up to 50 further)."""
+    for port in range(wanted, wanted + 50):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise SystemExit(f"No free port between {wanted} and {wanted + 49} on 127.0.0.1. Set CONDUCTOR_PORT to another.")
+
+
+def _end_with_parent() -> None:
+    """In the child, before exec: the kernel sends SIGTERM when the supervisor dies, so that nothing is left behind."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+@dataclass
+class Child:
+    """One process that is kept running."""
+
+    name: str
+    argv: list[str]
+    log_path: Path
+    process: subprocess.Popen[bytes] | None = None
+    restarts: int = 0
+    ended_at: float | None = None
+
+    def start(self) -> None:
+        self.log_path.parent.mkdir(parents=True, exist_ok=True)
+        with self.log_path.open("ab") as log:
+            # A session of its own: Ctrl-C in the terminal reaches the supervisor alone, which stops them in order.
+            self.process = subprocess.Popen(  # noqa: S603 - argv is ours
+                self.argv,
+                cwd=settings.BASE_DIR,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=_end_with_parent,
+            )
+
+    def keep_running(self) -> None:
+        """Start the process anew a second after it ended."""
+        if self.process is None or self.process.poll() is None:
+            return
+        if self.ended_at is None:
+            self.ended_at = time.monotonic()
+        elif time.monotonic() - self.ended_at > RESTART_PAUSE_S:
+            self.restarts += 1
+            self.ended_at = None
+            self.start()
+
+    def stop(self) -> None:
+        """Ask it to end; after the grace, end it."""
+        if self.process is None or self.process.poll() is not None:
+            return
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(STOP_GRACE_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def web_argv(port: int) -> list[str]:
+    """gunicorn on loopback: one process, eight threads."""
+    server = [sys.executable, "-m", "gunicorn", "conductor_site.wsgi", "--bind", f"127.0.0.1:{port}"]
+    return [*server, "--workers", "1", "--threads", "8", "--graceful-timeout", "5", "--no-control-socket"]
+
+
+@dataclass
+class Site:
+    """Web server and `conduct` on loopback. A lock on a file keeps a second supervisor out; it holds the address."""
+
+    port: int
+    folder: Path
+    children: list[Child] = field(default_factory=list)
+    lock: IO[str] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start both; SystemExit, with the address, where a site runs on this folder already."""
+        self.lock = take_lock(self.folder)
+        self.lock.truncate(0)
+        self.lock.write(self.address)
+        self.lock.flush()
+        logs = self.folder / "logs"
+        self.children = [
+            Child("web", web_argv(self.port), logs / "web.log"),
+            Child("conduct", [sys.executable, "manage.py", "conduct"], logs / "conduct.log"),
+        ]
+        for child in self.children:
+            child.start()
+
+    def keep_running(self) -> None:
+        for child in self.children:
+            child.keep_running()
+
+    def stop(self) -> None:
+        for child in self.children:
+            child.stop()
+        if self.lock:
+            self.lock.close()
+
+
+def take_lock(folder: Path) -> IO[str]:
+    """The lock of the one supervisor of `folder`; SystemExit where another holds it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "site.lock"
+    lock = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise SystemExit(f"The demo runs already: {path.read_text()}. Stop it there with Ctrl-C first.") from None
+    return lock
