@@ -5,6 +5,7 @@ from django.urls import NoReverseMatch, reverse
 from gates.models import Gate
 from gates.protocols import APPROVE, REJECT, SEND_BACK
 from gates.subjects import Renewal
+from record.errors import InvalidTransition
 from record.models import Decision
 from record.services import Author
 from runs.models import Phase
@@ -46,7 +47,14 @@ class PhaseKeeper:
         Phase.objects.filter(pk=phase.pk, gate_asked=gate.key).update(reason=reason)
 
     def reopened(self, gate: Gate) -> None:
-        """A new iteration has begun: where the phase waits at this gate, it says nothing of the old one any more."""
+        """A new iteration has begun: where the phase waits at this gate, it says nothing of the old one any more.
+
+        InvalidTransition, so that it doesn't begin, where the run has been cancelled or archived.
+        """
+        phase = _find(gate)
+        if phase is not None and (phase.run.archived_at or phase.run.state == RunState.CANCELLED):
+            what = "archived" if phase.run.archived_at else "cancelled"
+            raise InvalidTransition(f"Run {phase.run.name} is {what}: its gates are not asked again.")
         Phase.objects.filter(uuid=gate.subject_uuid, gate_asked=gate.key).update(reason="")
 
     def renewal(self, gate: Gate) -> Renewal | None:

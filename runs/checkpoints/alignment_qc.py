@@ -57,10 +57,9 @@ class AlignmentQc(Checkpoint):
     def consequence(self, gate: Gate, answers: dict[str, Any]) -> str:
         return _sentence(describe_judgement(answers.get(FIELD, {})))
 
-    def persist(self, gate: Gate, decision: Decision) -> None:
+    def write_back(self, gate: Gate, decision: Decision) -> None:
         """Exclude and bring back what was approved."""
-        if decision.verdict == APPROVE:
-            apply_judgement(phase_of(gate).run, decision.statement.answers.get(FIELD, {}), decision)
+        apply_judgement(phase_of(gate).run, decision.statement.answers.get(FIELD, {}), decision)
 
 
 def _judged(figures: Mapping[str, Any], name: str) -> tuple[str, str]:

@@ -7,13 +7,15 @@ from typing import Any
 from django.conf import settings
 
 from gates.models import Gate
-from gates.protocols import Defaults, Preparation
+from gates.protocols import APPROVE, Defaults, Preparation
 from jobs.services import Resources
 from record.errors import BadInput
+from record.models import Decision
 from runs.gatekeeping import author_of
 from runs.models import Phase, Run
 from runs.pipeline.spec import PipelineSpec, spec_of
 from runs.services.values import resolved_values
+from runs.states import RunState
 
 EVIDENCE_FOLDER = ".conductor/evidence"
 TIME_LIMIT_S = 1800
@@ -34,6 +36,15 @@ class Checkpoint(Defaults):
         return found + [
             f"option {name} must be a text" for name, value in options.items() if not isinstance(value, str)
         ]
+
+    def persist(self, gate: Gate, decision: Decision) -> None:
+        """Write back what was approved. A run that was cancelled or put away meanwhile takes no more changes."""
+        run = phase_of(gate).run
+        if decision.verdict == APPROVE and run.state != RunState.CANCELLED and run.archived_at is None:
+            self.write_back(gate, decision)
+
+    def write_back(self, gate: Gate, decision: Decision) -> None:
+        """What an approval changes; safe to repeat. Nothing, unless a checkpoint says otherwise."""
 
     def preparation(self, gate: Gate, commands: list[list[str]]) -> Preparation:
         """The renderers' `commands` (subcommand and arguments) as one job in the run's folder, on its target."""

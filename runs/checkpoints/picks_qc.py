@@ -76,10 +76,8 @@ class PicksQc(Checkpoint):
         judged = describe_judgement(answers.get(SERIES, {}))
         return f"Sets {_threshold_name(gate)}{whose} to {answers.get(THRESHOLD)}; {judged}."
 
-    def persist(self, gate: Gate, decision: Decision) -> None:
+    def write_back(self, gate: Gate, decision: Decision) -> None:
         """Write the threshold to the species' conf, and exclude what was left out, for all species."""
-        if decision.verdict != APPROVE:
-            return
         phase, answers = phase_of(gate), decision.statement.answers
         set_conf(
             run=phase.run,

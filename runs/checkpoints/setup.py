@@ -49,10 +49,8 @@ class Setup(Checkpoint):
             return "Begins with the values as they are."
         return f"Changes {', '.join(changed)}, and begins."
 
-    def persist(self, gate: Gate, decision: Decision) -> None:
+    def write_back(self, gate: Gate, decision: Decision) -> None:
         """Write the approved values to the run and its species."""
-        if decision.verdict != APPROVE:
-            return
         run = phase_of(gate).run
         answers, author = decision.statement.answers, author_of(decision)
         own = {name: value for name, value in answers.items() if LINK not in name}

@@ -11,6 +11,7 @@ from record.errors import BadInput
 from record.models import Decision, Event
 from record.tests.factories import decide
 from runs.models import Phase, Run
+from runs.services.control import cancel_run
 from runs.tests.factories import OVERLAY, Bench, phase_of, states, write_pipeline
 
 GATES = """gates:
@@ -192,3 +193,12 @@ def test_refinement_signs_off_a_resolution(bench: Bench, run: Run) -> None:
     gate.figures = {}
     assert protocol.consequence(gate, {}) == "Signs off the map of alpha."
     assert protocol.form(gate, {}).is_valid()
+
+
+def test_nothing_is_written_to_a_run_that_was_cancelled(bench: Bench, run: Run) -> None:
+    gate = Gate.objects.get(key="settings")
+    decision = answered(bench, run, phase_of(run, "1"), DIM=64)
+    cancel_run(run=run, author=bench.operator)
+    protocol_for(gate).persist(gate, decision)
+    run.refresh_from_db()
+    assert run.conf == {}

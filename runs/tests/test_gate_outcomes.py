@@ -10,10 +10,10 @@ from django.utils import timezone
 from gates.models import Gate
 from gates.services import answer_gate, apply_gate, reopen_gate, withdraw_gate
 from gates.sweep import close_overdue
-from record.errors import StaleState
+from record.errors import InvalidTransition, StaleState
 from runs.gatekeeping import KEEPER
 from runs.models import Run
-from runs.services.control import cancel_run, retry_phase, skip_phase
+from runs.services.control import cancel_run, retry_phase, run_again_from, skip_phase
 from runs.tests.factories import OVERLAY, Bench, phase_of, states, trace, write_pipeline
 
 
@@ -150,3 +150,24 @@ def test_skipping_while_the_answer_is_applied_is_refused(bench: Bench) -> None:
     Gate.objects.update(state="applying")
     with pytest.raises(StaleState, match="just being applied"):
         skip_phase(phase=phase_of(run, "2"), author=bench.operator, reason="x")
+
+
+def test_gates_of_a_cancelled_run_are_not_reopened(bench: Bench) -> None:
+    run = at_the_gate(bench)
+    cancel_run(run=run, author=bench.operator)
+    with pytest.raises(InvalidTransition, match="cancelled: its gates are not asked again"):
+        reopen_gate(gate_id=Gate.objects.get().pk, author=bench.reviewer, reason="a last look")
+    assert Gate.objects.count() == 1
+
+
+def test_a_gate_reopened_before_its_phase_comes_again_shows_what_there_is_then(bench: Bench) -> None:
+    run = at_the_gate(bench)
+    bench.approve("look")
+    bench.drive()
+    run_again_from(phase=phase_of(run, "1"), author=bench.operator)
+    early = reopen_gate(gate_id=Gate.objects.get().pk, author=bench.reviewer, reason="too soon")
+    bench.drive()
+    early.refresh_from_db()
+    assert early.state == "withdrawn"
+    late = Gate.objects.get(state="open")
+    assert late.iteration == 3 and phase_of(run, "2").state == "checkpoint" and phase_of(run, "2").reason == ""
