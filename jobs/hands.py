@@ -59,11 +59,11 @@ class Hands:
             self._guarded(job, self._submit)
         return len(claimed)
 
-    def follow(self) -> None:
-        """Once a tick: look after everything that is away, from whatever life of ours it stems."""
+    def follow(self) -> int:
+        """Once a tick: look after everything that is away, from whatever life of ours it stems; how much that is."""
         reap_children()
         if not self.targets:
-            return
+            return 0
         away = Job.objects.away().filter(target__in=[target.pk for target in self.targets])
         jobs = list(away.select_related("target").defer("script").order_by("id"))
         self._forget_all_but({job.pk for job in jobs})
@@ -71,6 +71,7 @@ class Hands:
             if self._patience.allows(job.pk):
                 self._guarded(job, self._look_after)
         self._watch_memory([job for job in jobs if job.state == JobState.RUNNING and not job.ending])
+        return len(jobs)
 
     def close(self) -> None:
         """Let go of everything; the jobs go on."""

@@ -18,6 +18,7 @@ from django.db import close_old_connections, connection
 
 from conductor_site.conduct.due import DueTable
 from conductor_site.conduct.lease import TickLease
+from conductor_site.conduct.quiet import Quiet
 from jobs.hands import Hands
 from jobs.hosts import this_host
 from record.errors import BadInput
@@ -43,6 +44,7 @@ class Conduct:
         self.hands = Hands(host=this_host(), selector=self.selector)
         self.due = DueTable()
         self.lease = TickLease(self.hands.holder)
+        self.quiet = Quiet()
         self.cluster = cluster
         self._stopping = False
         self._next_tick_s = 0.0
@@ -74,20 +76,32 @@ class Conduct:
         except DatabaseError as error:
             log.error("the database does not answer (%s); trying again at the next tick", error)
             connection.close()
+            self.quiet.disturb()
             self._next_tick_s = time.monotonic() + TICK_S
             time.sleep(0.1)  # what woke us may do so again at once
 
     def _round(self, *, tick: bool) -> None:
         if tick:
             close_old_connections()
-            self.hands.know_targets()
-        self.hands.start_due()
-        if tick:
-            self.hands.follow()
-        if self.lease.hold() and self.due.run():
-            self.hands.start_due()
+        held = self.lease.hold()
+        if not tick or not self.quiet.lasts():
+            self._look(tick=tick, held=held)
         if tick and self.cluster:
             self.cluster.watch()
+
+    def _look(self, *, tick: bool, held: bool) -> None:
+        """Look at everything that may be due; what follows jobs only at ticks, since pidfds tell of their ends."""
+        if tick:
+            self.hands.know_targets()
+        self.hands.start_due()
+        away = self.hands.follow() if tick else 0
+        done = self.due.run() if held else 0
+        if done:
+            self.hands.start_due()
+        if tick:
+            self.quiet.looked(restless=bool(away or done))
+        else:
+            self.quiet.disturb()
 
     def _leave(self) -> None:
         log.info("conduct stops; jobs that run go on")

@@ -1,0 +1,44 @@
+"""Whether a tick may be passed over, because nothing can have become due: most of what `conduct` costs when idle."""
+
+from django.db import connection
+
+from jobs import processes
+
+LONGEST_S = 5.0  # clocks (deadlines, leases) are looked at so often even where nothing happens
+
+
+class Quiet:
+    """Knows whether others wrote to the database; where that can't be known, no tick is passed over."""
+
+    def __init__(self) -> None:
+        self._version: int | None = None
+        self._looked_s = float("-inf")
+        self._restless = True
+
+    def lasts(self) -> bool:
+        """Whether nobody wrote since the last look, nothing was going on then, and the clocks were looked at lately."""
+        version = data_version()
+        unchanged = version is not None and version == self._version
+        self._version = version
+        return unchanged and not self._restless and processes.now_s() - self._looked_s < LONGEST_S
+
+    def looked(self, *, restless: bool) -> None:
+        """Everything has been looked at; `restless` says that something goes on that needs a look at each tick."""
+        self._restless = restless
+        self._looked_s = processes.now_s()
+
+    def disturb(self) -> None:
+        """Have the next tick look at everything."""
+        self._restless = True
+
+
+def data_version() -> int | None:
+    """SQLite's counter of what other connections have committed, as this one sees it; None for other databases.
+
+    See https://www.sqlite.org/pragma.html#pragma_data_version.
+    """
+    if connection.vendor != "sqlite":
+        return None
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA data_version")
+        return int(cursor.fetchone()[0])

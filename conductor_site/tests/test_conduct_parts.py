@@ -1,0 +1,128 @@
+"""The due table, the lease and the quiet of `conduct`, each on its own."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+from django.utils import timezone
+
+from conductor_site.conduct import due, lease, quiet
+from conductor_site.conduct.cluster import SWEEP_NAME, ensure_sweep
+from conductor_site.conduct.due import DUE, DueTable
+from conductor_site.conduct.lease import TickLease
+from conductor_site.conduct.quiet import Quiet
+from conductor_site.tasks import pulse, sweep
+from jobs import processes
+from jobs.models import ConductLease, Pulse
+
+CALLS: list[str] = []
+
+
+def good() -> int:
+    CALLS.append("good")
+    return 2
+
+
+def bad() -> int:
+    CALLS.append("bad")
+    raise RuntimeError("no")
+
+
+def locked() -> int:
+    raise OperationalError("database is locked")
+
+
+def test_one_function_that_fails_stops_no_other_and_is_not_hammered(monkeypatch: pytest.MonkeyPatch) -> None:
+    CALLS.clear()
+    monkeypatch.setattr(due, "import_string", {"x.bad": bad, "x.good": good}.__getitem__)
+    table = DueTable(["x:bad", "x:good"])
+    assert (table.run(), table.run()) == (2, 2)
+    assert CALLS == ["bad", "good", "good"]
+
+
+def test_a_database_that_is_away_is_told_upwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(due, "import_string", lambda place: locked)
+    with pytest.raises(OperationalError):
+        DueTable(["x:locked"]).run()
+
+
+@pytest.mark.django_db
+def test_the_whole_table_runs_on_an_empty_database() -> None:
+    assert sweep() == 0
+    assert len(DUE) == len(set(DUE))
+
+
+@pytest.mark.django_db
+class TestLease:
+    def test_one_holds_it_at_a_time(self) -> None:
+        mine, yours = TickLease(processes.own_identity()), TickLease("other-boot:1:1")
+        assert mine.hold() and not yours.hold()
+        assert mine.hold()
+        mine.release()
+        assert TickLease("other-boot:1:1").hold()
+
+    def test_a_dead_holder_of_this_machine_is_followed_at_once(self) -> None:
+        boot = processes.boot_id()
+        assert TickLease(f"{boot}:1:99999999").hold()
+        assert TickLease(processes.own_identity()).hold()
+
+    def test_a_silent_holder_elsewhere_is_followed_after_its_lease(self) -> None:
+        assert TickLease("other-boot:1:1").hold()
+        assert not TickLease(processes.own_identity()).hold()
+        ConductLease.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+        assert TickLease(processes.own_identity()).hold()
+
+    def test_it_is_beaten_every_ten_seconds_only(
+        self, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
+    ) -> None:
+        now_s = 1000.0
+        monkeypatch.setattr(lease.processes, "now_s", lambda: now_s)
+        mine = TickLease(processes.own_identity())
+        assert mine.hold()
+        with django_assert_num_queries(0):
+            assert mine.hold()
+        now_s += 10
+        with django_assert_num_queries(1):
+            assert mine.hold()
+
+
+@pytest.mark.django_db
+def test_quiet_ends_with_others_writes_what_goes_on_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s, version = 1000.0, 1
+    monkeypatch.setattr(quiet.processes, "now_s", lambda: now_s)
+    monkeypatch.setattr(quiet, "data_version", lambda: version)
+    still = Quiet()
+    assert not still.lasts()
+    still.looked(restless=False)
+    assert still.lasts()
+    version = 2
+    assert not still.lasts()
+    still.looked(restless=True)
+    assert not still.lasts()
+    still.looked(restless=False)
+    assert still.lasts()
+    now_s += quiet.LONGEST_S
+    assert not still.lasts()
+    version = None
+    still.looked(restless=False)
+    assert not still.lasts()
+    assert not still.lasts()
+
+
+@pytest.mark.django_db
+def test_the_minute_sweep_is_scheduled_once() -> None:
+    from django_q.models import Schedule
+
+    ensure_sweep()
+    ensure_sweep()
+    schedule = Schedule.objects.get(name=SWEEP_NAME)
+    assert (schedule.func, schedule.minutes, schedule.repeats) == ("conductor_site.tasks.sweep", 1, -1)
+
+
+@pytest.mark.django_db
+def test_a_pulse_beats_its_own_clusters_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    pulse("asked-by")
+    monkeypatch.setenv("CONDUCTOR_CLUSTER", "ran-by")
+    pulse("asked-by")
+    assert set(Pulse.objects.values_list("cluster", flat=True)) == {"asked-by", "ran-by"}
