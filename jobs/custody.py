@@ -81,6 +81,7 @@ def record_running(job: Job, native_id: str) -> None:
             started_at=timezone.now(),
             reason="",
         )
+    log.info("job %s (%s) runs as %s", job.token, job.name, native_id)
 
 
 def adopt(job: Job, native_id: str) -> None:
@@ -134,6 +135,7 @@ def finish_job(job: Job, ending: Ending) -> bool:
     except StaleState:
         return False
     point("final_recorded")
+    log.info("job %s (%s) %s %s", job.token, job.name, job.state, ending.reason)
     return True
 
 

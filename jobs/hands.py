@@ -234,7 +234,7 @@ class Hands:
             self.executor.ask_to_end(order_of(job), job.native_id)
             if job.pk not in self._pidfds:
                 self._watch(job)
-        elif processes.now_s() >= self._kill_at[job.pk] or job.pk not in self._pidfds:
+        elif processes.now_s() >= self._kill_at[job.pk] or not processes.is_alive(job.native_id):
             self._end(job)
         return True
 
@@ -287,7 +287,7 @@ def order_of(job: Job, *, with_script: bool = False) -> Order:
         script=job.script if with_script else "",
         script_name=job.script_name,
         work_dir=job.work_dir,
-        job_folder=job.target.job_folder,
+        job_folder=job.job_folder or job.target.job_folder,
         environment=job_environment(job),
         environment_lines=job.target.environment_lines,
         stdout_path=job.stdout_path,

@@ -74,6 +74,9 @@ class Job(Identified):
     script = models.TextField(help_text="the untouched script")
     script_name = models.CharField(max_length=200, default="script.sh")
     work_dir = models.CharField(max_length=500)
+    job_folder = models.CharField(
+        max_length=500, blank=True, help_text="the target's job folder when this was planned: its token lies there"
+    )
     environment = models.JSONField(default=dict)
     time_limit_s = models.PositiveIntegerField()
     memory_mib = models.PositiveIntegerField()

@@ -89,10 +89,20 @@ def age_s(text: str) -> float:
     return now_s() - split_identity(text)[2] / TICKS_PER_S
 
 
+@cache
+def has_pidfds() -> bool:
+    """Whether this kernel (5.3 and later) gives out pidfds. Without them ends are heard of at the next tick only."""
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (OSError, AttributeError):
+        return False
+    return True
+
+
 def open_pidfd(text: str) -> int | None:
     """A pidfd of the process of that identity, or None where it has gone. The caller closes it."""
     _, pid, start = split_identity(text)
-    if not pid or not of_this_boot(text):
+    if not pid or not of_this_boot(text) or not has_pidfds():
         return None
     try:
         descriptor = os.pidfd_open(pid)
@@ -107,6 +117,8 @@ def open_pidfd(text: str) -> int | None:
 
 def send(text: str, number: int) -> bool:
     """Send a signal to exactly that process; False where it has gone or is not ours to signal."""
+    if not has_pidfds():
+        return _send_to_pid(text, number)
     descriptor = open_pidfd(text)
     if descriptor is None:
         return False
@@ -116,6 +128,17 @@ def send(text: str, number: int) -> bool:
         return False
     finally:
         os.close(descriptor)
+    return True
+
+
+def _send_to_pid(text: str, number: int) -> bool:
+    """As `send`, for kernels without pidfds: between the look and the signal lie microseconds."""
+    if not is_alive(text):
+        return False
+    try:
+        os.kill(split_identity(text)[1], number)
+    except OSError:
+        return False
     return True
 
 

@@ -70,6 +70,7 @@ def plan_job(
     Raises BadInput for a folder outside the target's roots, an impossible environment, and more than the target gives.
     """
     _check_limits(target, resources)
+    _check_script(script)
     _check_environment(environment)
     work_dir = within_roots(target, work_dir)
     token = new_token()
@@ -90,6 +91,7 @@ def plan_job(
         script=script,
         script_name=script_name,
         work_dir=work_dir,
+        job_folder=target.job_folder,
         environment=environment,
         time_limit_s=resources.time_limit_s,
         memory_mib=resources.memory_mib,
@@ -183,6 +185,15 @@ def _check_limits(target: Target, resources: Resources) -> None:
         )
     if min(resources.time_limit_s, resources.memory_mib, resources.cpus) < 1:
         raise BadInput("Time limit, memory and processors of a job must be at least 1.")
+
+
+def _check_script(script: str) -> None:
+    try:
+        script.encode()
+    except UnicodeEncodeError as error:
+        raise BadInput(f"The script holds a character that can't be written as UTF-8, at {error.start}.") from None
+    if "\0" in script:
+        raise BadInput("The script holds a NUL character: it is no text.")
 
 
 def _check_environment(environment: dict[str, str]) -> None:

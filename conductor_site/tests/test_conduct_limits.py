@@ -174,8 +174,7 @@ def test_a_full_disk_is_waited_for(stage: Stage) -> None:
     small.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "nr_inodes=2", "none", str(small)], check=True)
     try:
-        stage.execute(f"update jobs_target set job_folder = '{small}/jobs'")  # noqa: S608
-        stage.plan("echo ran >> ran")
+        stage.plan("echo ran >> ran", job_folder=f"{small}/jobs")
         stage.conduct()
         stage.until(lambda: "the disk is full" in stage.job()["reason"], what="words")
         assert stage.job()["state"] == "submitting"
@@ -187,6 +186,21 @@ def test_a_full_disk_is_waited_for(stage: Stage) -> None:
     finally:
         stage.close()
         subprocess.run(["umount", str(small)], check=True)
+
+
+def test_a_target_whose_job_folder_is_moved_runs_nothing_twice(stage: Stage) -> None:
+    stage.plan("echo ran >> ran; until [ -e go ]; do sleep 0.02; done")
+    first = stage.conduct()
+    stage.until(stage.lines, what="it runs")
+    first.kill()
+    stage.execute(f"update jobs_target set job_folder = '{stage.folder}/work/elsewhere'")  # noqa: S608
+
+    stage.conduct()
+
+    time.sleep(1.5)
+    (stage.folder / "work" / "go").touch()
+    stage.until_state("succeeded")
+    assert stage.lines() == ["ran"]
 
 
 def test_a_second_conduct_on_the_same_folder_is_refused(stage: Stage) -> None:

@@ -5,6 +5,8 @@ import signal
 import subprocess
 import time
 
+import pytest
+
 from jobs import processes
 
 
@@ -56,6 +58,16 @@ def test_a_family_is_found_and_ended_without_its_leader() -> None:
     assert processes.family(identity, "MARK=another") == []  # a session's number alone proves nothing
     assert processes.end_family(identity, "MARK=this-one") == []
     assert processes.family(identity, "MARK=this-one") == []
+
+
+def test_signals_on_kernels_without_pidfds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "has_pidfds", lambda: False)
+    child = subprocess.Popen(["sleep", "30"])
+    boot, pid, start = processes.split_identity(processes.identity(child.pid))
+    assert processes.open_pidfd(f"{boot}:{pid}:{start}") is None
+    assert not processes.send(f"{boot}:{pid}:{start + 1}", signal.SIGKILL)
+    assert processes.send(f"{boot}:{pid}:{start}", signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL
 
 
 def test_memory_is_shared_fairly() -> None:

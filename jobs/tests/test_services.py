@@ -81,6 +81,8 @@ def test_a_planned_job_names_its_logs_after_itself(plan: Plan, tmp_path: Any) ->
         ({"script": "#SBATCH --output=/etc/x_%j\n"}, "lies outside"),
         ({"environment": {"A B": "x"}}, "can't be the name"),
         ({"environment": {"A": "x\0"}}, "without NUL"),
+        ({"script": "echo \ud800"}, "can't be written as UTF-8, at 5"),
+        ({"script": "echo \0"}, "NUL"),
         ({"resources": Resources(10**9, 1)}, "gives at most"),
         ({"resources": Resources(1, 10**9)}, "MiB"),
         ({"resources": Resources(0, 1)}, "at least 1"),
