@@ -115,6 +115,11 @@ def storage_trouble(exception: Exception) -> str:
         return _disk_full()
     if isinstance(exception, OSError) and exception.errno in (errno.ENOSPC, errno.EDQUOT):
         return _disk_full()
+    if isinstance(exception, OperationalError) and "no such" in text:
+        return (
+            "The database was made by another version of Conductor, so nothing was changed. "
+            "Whoever looks after this installation has to run `manage.py migrate`."
+        )
     if isinstance(exception, OperationalError):
         return (
             "The database does not answer, so nothing was changed. Send it again in a minute; "

@@ -1,5 +1,6 @@
 """The forms of the run pages."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
@@ -34,7 +35,49 @@ class RunFilter(forms.Form):
         return runs
 
 
-class NewRunForm(forms.Form):
+class ConfForm(forms.Form):
+    """What a form has that sets values of conf files: their fields are named `conf_KEY`."""
+
+    def conf_fields(self) -> list[forms.BoundField]:
+        """The fields of values."""
+        return [bound for bound in self if bound.name.startswith(CONF)]
+
+    def plain_fields(self) -> list[forms.BoundField]:
+        """All the others."""
+        return [bound for bound in self if not bound.name.startswith(CONF)]
+
+    def refuse(self, refusal: ConductorError) -> None:
+        """Put what the service has against it where the person looks for it."""
+        told = refusal.extra.get("fields", {})
+        for key, message in told.items():
+            self.add_error(f"{CONF}{key}" if f"{CONF}{key}" in self.fields else None, message)
+        if not told:
+            self.add_error(None, refusal.message)
+
+
+class SettingsForm(ConfForm):
+    """The values of a run (or of one of its species) that its pipeline describes, as they are now."""
+
+    reason = forms.CharField(
+        label="Reason", required=False, max_length=10_000, widget=forms.Textarea(attrs={"rows": 2, "maxlength": 10_000})
+    )
+
+    def __init__(self, *args: Any, described: list[FieldSpec], current: Mapping[str, str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for each in described:
+            field = conf_field(each, "")
+            if isinstance(field, forms.ChoiceField):
+                field.choices = [(choice, choice) for choice in each.choices]
+            field.initial = current.get(each.key, "")
+            self.fields[f"{CONF}{each.key}"] = field
+
+    def values(self) -> dict[str, str]:
+        """KEY -> text of every value that was posted; those that are as before change nothing."""
+        posted = [key for key in self.cleaned_data if key.startswith(CONF) and key in self.data]
+        return {key.removeprefix(CONF): self.cleaned_data[key] for key in posted}
+
+
+class NewRunForm(ConfForm):
     """What a run needs to be told. The fields that the pipeline describes come last; an empty one changes nothing."""
 
     name = forms.CharField(
@@ -64,14 +107,6 @@ class NewRunForm(forms.Form):
             if not each.species:
                 self.fields[f"{CONF}{each.key}"] = conf_field(each, spec.defaults.get(each.key, ""))
 
-    def conf_fields(self) -> list[forms.BoundField]:
-        """The fields of values that the run may have of its own."""
-        return [bound for bound in self if bound.name.startswith(CONF)]
-
-    def plain_fields(self) -> list[forms.BoundField]:
-        """All the others."""
-        return [bound for bound in self if not bound.name.startswith(CONF)]
-
     def wishes(self) -> dict[str, Any]:
         """The cleaned form as create_run's arguments; without a work folder one beside the others is named."""
         data = self.cleaned_data
@@ -83,14 +118,6 @@ class NewRunForm(forms.Form):
             "species": [*data.get("species", []), *data.get("more_species", "").split()],
             "conf": {key.removeprefix(CONF): value for key, value in data.items() if key.startswith(CONF) and value},
         }
-
-    def refuse(self, refusal: ConductorError) -> None:
-        """Put what the service has against it where the person looks for it."""
-        told = refusal.extra.get("fields", {})
-        for key, message in told.items():
-            self.add_error(f"{CONF}{key}" if f"{CONF}{key}" in self.fields else None, message)
-        if not told:
-            self.add_error(None, refusal.message)
 
     def _offer_targets(self, rows: list[Target], queryset: QuerySet[Target]) -> None:
         field = self.fields["target"]

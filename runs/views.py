@@ -9,8 +9,8 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from gates.models import Gate
 from gates.states import GateState
-from record.access import Ability, lab_ids, require, visible
-from record.errors import ConductorError, NotAllowed
+from record.access import Ability, can, lab_ids, require, visible
+from record.errors import BadInput, ConductorError, NotAllowed
 from record.forms import ReasonForm
 from record.models import Event
 from record.pages import live_page, page_author, page_of
@@ -20,6 +20,8 @@ from runs.models import Phase, Pipeline, Run, TiltSeries
 from runs.page import phase_page, run_page
 from runs.pipeline.load import load_pipeline
 from runs.services.create import create_run
+from runs.services.settings import set_conf
+from runs.settings_page import settings_forms
 from runs.states import PASSED, PhaseState
 
 _PROGRESS = {
@@ -90,6 +92,34 @@ def events(request: HttpRequest, pk: int) -> HttpResponse:
     run = _run(request, pk)
     rows = Event.objects.filter(root_uuid=run.uuid).select_related("decision__statement").order_by("-id")
     return render(request, "runs/events.html", {"run": run, "page_obj": page_of(request, rows, size=100)})
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def settings(request: HttpRequest, pk: int) -> HttpResponse:
+    """The values that a run works with; an operator may change them, with what they mean for phases that used them."""
+    run = _run(request, pk)
+    forms = settings_forms(run)
+    if request.method == "POST":
+        require(request.user, Ability.OPERATE, run.lab_id)
+        lane = next((each for each in forms if each.key == request.POST.get("lane", "")), None)
+        if lane is None:
+            raise BadInput("This run has no such species; open its settings again.")
+        lane.bind(request.POST)
+        if lane.form.is_valid():
+            reason = lane.form.cleaned_data["reason"]
+            try:
+                changed = set_conf(
+                    run=run, species=lane.species, values=lane.form.values(), author=page_author(request), reason=reason
+                )
+            except ConductorError as refusal:
+                lane.form.refuse(refusal)
+            else:
+                messages.success(request, "Changed." if changed else "Nothing is different, so nothing was changed.")
+                return redirect("runs:settings", run.pk)
+    wrong = any(each.form.errors for each in forms)
+    may = run.archived_at is None and can(request.user, Ability.OPERATE, run.lab_id)
+    context = {"run": run, "lanes": forms, "may_change": may}
+    return render(request, "runs/settings.html", context, status=400 if wrong else 200)
 
 
 @require_safe

@@ -151,6 +151,12 @@ def words(name: str) -> str:
 
 
 @register.filter
+def without(text: str, name: str) -> str:
+    """A message of the log on the page of the run called `name`, which need not be named there again."""
+    return text.replace(f"{name}, ", "").replace(f"job {name} ", "job ") if len(name) > 2 else text
+
+
+@register.filter
 def lookup(mapping: dict[str, object] | None, key: str) -> object:
     """mapping[key], or nothing."""
     return (mapping or {}).get(key, "")

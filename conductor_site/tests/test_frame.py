@@ -128,6 +128,7 @@ def test_an_upload_to_the_api_is_refused_as_json(client: Client, db: None) -> No
     [
         (OperationalError("database is locked"), "busy for too long"),
         (OperationalError("database or disk is full"), "disk that holds the database is full"),
+        (OperationalError("no such column: runs_run.preset"), "manage.py migrate"),
         (OSError(28, "No space left on device"), "disk that holds the database is full"),
     ],
 )

@@ -199,3 +199,28 @@ def test_the_queries_do_not_grow_with_the_phases(
         client.get(reverse("runs:list"))
     with django_assert_max_num_queries(16):
         client.get(reverse("home"))
+
+
+def test_settings_are_read_by_all_and_changed_by_operators(client: Client, bench: Bench) -> None:
+    run = bench.begin()
+    text = get(client, bench.people.viewer, "runs:settings", run.pk).content.decode()
+    assert 'name="conf_DIM"' in text and "Species alpha" in text and "Change these values" not in text
+    url = reverse("runs:settings", args=[run.pk])
+    client.force_login(bench.people.operator)
+    assert client.post(url, {"lane": "", "conf_DIM": "64", "reason": "larger"}).status_code == 302
+    assert client.post(url, {"lane": "beta", "conf_MIN_SCORE": "0.7"}).status_code == 302
+    run.refresh_from_db()
+    assert run.conf["DIM"] == "64"
+    assert run.species.get(label="beta").conf["MIN_SCORE"] == "0.7"
+    assert Decision.objects.filter(verdict="set_conf").count() == 2
+
+
+def test_settings_out_of_bounds_are_told_at_their_field(client: Client, bench: Bench) -> None:
+    run = bench.begin()
+    client.force_login(bench.people.operator)
+    response = client.post(reverse("runs:settings", args=[run.pk]), {"lane": "", "conf_DIM": "2", "reason": "smaller"})
+    text = response.content.decode()
+    assert response.status_code == 400
+    assert "at least 8 px is needed" in text and "smaller" in text
+    assert client.post(reverse("runs:settings", args=[run.pk]), {"lane": "gone"}).status_code == 400
+    assert not Decision.objects.exists()
