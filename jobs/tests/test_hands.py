@@ -1,0 +1,117 @@
+"""The hands in this process, with real guards."""
+
+import selectors
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs import processes
+from jobs.executors.local import LocalExecutor
+from jobs.hands import Hands
+from jobs.hosts import this_host
+from jobs.models import Job
+from jobs.services import request_cancel
+from jobs.wake import wake_conduct
+from record.errors import AdapterError
+from record.services import Author
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def hands(settings: Any, target: Any) -> Hands:
+    settings.JOB_GRACE_S = 0
+    hands = Hands(host=this_host(), selector=selectors.DefaultSelector())
+    hands.know_targets()
+    return hands
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 5
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert path.exists()
+
+
+def test_what_cannot_be_killed_is_not_called_cancelled(
+    hands: Hands, plan: Callable[..., Job], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan(script="#!/bin/bash\ntrap '' TERM\ntouch up\nwhile :; do sleep 0.05; done\n")
+    assert hands.start_due() == 1
+    wait_for(tmp_path / "up")
+    job = Job.objects.get()
+    request_cancel(job=job, author=Author.policy("tests"), reason="enough")
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalExecutor, "end", lambda *_: [job.native_id])
+        hands.follow()
+        hands.follow()
+        job.refresh_from_db()
+        assert job.state == "running"
+        assert job.reason.startswith("Not ended yet: 1 of its processes can't be killed")
+
+    hands.follow()
+
+    job.refresh_from_db()
+    assert (job.state, job.reason) == ("cancelled", "Cancelled by tests: enough")
+    assert not processes.family(job.native_id, f"CONDUCTOR_TOKEN={job.token}")
+
+
+def test_one_job_that_fails_to_be_looked_after_stops_no_other(
+    hands: Hands, plan: Callable[..., Job], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = plan(), plan()
+    submit = LocalExecutor.submit
+
+    def fail_first(self: LocalExecutor, order: Any) -> str:
+        if order.token == first.token:
+            raise RuntimeError("odd")
+        return submit(self, order)
+
+    monkeypatch.setattr(LocalExecutor, "submit", fail_first)
+    hands.start_due()
+    first.refresh_from_db()
+    second.refresh_from_db()
+    assert (first.state, second.state) == ("submitting", "running")
+    assert f"job {first.token} could not be looked after" in caplog.text
+    hands.follow()  # not at full speed
+    assert caplog.text.count("could not be looked after") == 1
+
+
+def test_a_target_that_does_not_answer_is_told(
+    hands: Hands, plan: Callable[..., Job], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plan(script="#!/bin/bash\nuntil [ -e go ]; do sleep 0.01; done\n")
+    hands.start_due()
+
+    def stale(*_: Any) -> None:
+        raise AdapterError("/data failed: Stale file handle.", transient=True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalExecutor, "look", stale)
+        hands.follow()
+    job = Job.objects.get()
+    assert (job.state, job.reason) == ("running", "It can't be looked after just now: /data failed: Stale file handle.")
+    (tmp_path / "go").touch()
+    (key, _), *_ = hands.selector.select(5)
+    key.data()
+    job.refresh_from_db()
+    assert (job.state, job.reason) == ("succeeded", "")
+
+
+def test_waking_reaches_the_socket_and_never_fails(settings: Any, tmp_path: Path) -> None:
+    settings.CONDUCT_SOCKET = tmp_path / "s"
+    wake_conduct()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(str(settings.CONDUCT_SOCKET))
+        receiver.settimeout(2)
+        wake_conduct()
+        assert receiver.recv(1) == b""
+        receiver.setblocking(False)
+        for _ in range(2000):
+            wake_conduct()  # a full queue is no reason to wait
+    settings.CONDUCT_SOCKET = tmp_path / ("x" * 200)
+    wake_conduct()
