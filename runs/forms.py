@@ -147,11 +147,7 @@ class NewRunForm(ConfForm):
 
 def conf_field(spec: FieldSpec, default: str) -> forms.Field:
     """A field for one value of pipeline.conf; empty, it stays as it is. The service checks unit and bounds."""
-    bounds = [
-        f"at least {spec.min:g}" if spec.min is not None else "",
-        f"at most {spec.max:g}" if spec.max is not None else "",
-    ]
-    helped = "; ".join(part for part in [spec.help.rstrip("."), *bounds, spec.key] if part)
+    helped = "; ".join(part for part in [spec.help.rstrip("."), _bounds(spec), spec.key] if part)
     common: dict[str, Any] = {"label": spec.label, "required": False, "help_text": helped}
     if spec.kind == "choice":
         choices = [("", f"as the preset has it ({default})" if default else "as the preset has it")]
@@ -161,6 +157,14 @@ def conf_field(spec: FieldSpec, default: str) -> forms.Field:
         field = forms.CharField(max_length=2000, widget=forms.TextInput(attrs=attrs), **common)
     field.unit = spec.unit  # type: ignore[attr-defined]  # shown beside the field
     return field
+
+
+def _bounds(spec: FieldSpec) -> str:
+    if spec.min is not None and spec.max is not None:
+        return f"{spec.min:.10g} to {spec.max:.10g}"
+    if spec.min is not None:
+        return f"at least {spec.min:.10g}"
+    return f"at most {spec.max:.10g}" if spec.max is not None else ""
 
 
 def suggested_folder(target: Target, name: str) -> str:

@@ -113,7 +113,7 @@ def mark_of(title: str, gate: Gate | None) -> GateMark:
         look, sign = _LOOK_OF_VERDICT.get(verdict, ("done", "✓"))
         return GateMark(title, look, sign, _WORD_OF_VERDICT.get(verdict, verdict.replace("_", " ")), gate)
     look, sign = _LOOK_OF_STATE.get(GateState(gate.state), ("idle", "·"))
-    word = "waits for a person" if gate.state == GateState.OPEN else gate.get_state_display()
+    word = "waits for a person" if gate.state == GateState.OPEN else gate.get_state_display().lower()
     return GateMark(title, look, sign, word, gate)
 
 

@@ -15,8 +15,8 @@
     const start = Math.max(0, links.findIndex((link) => link.hasAttribute("data-start")));
     const slider = el("input", { type: "range", id: `slice-${n}`, min: 1, max: links.length, step: 1, value: start + 1 });
     const number = el("output", { class: "num", for: slider.id }, `${start + 1}`);
-    const label = el("label", { for: slider.id }, "Slice ");
-    label.append(number, ` of ${links.length}`);
+    const label = el("label", { for: slider.id }, "Through the stack: ");
+    label.append(number, ` / ${links.length}`);
     const fetched = new Set();
     const fetchAhead = (at) => {
       for (const each of [at + 1, at - 1, at + 2, at - 2]) {
