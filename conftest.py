@@ -15,7 +15,7 @@ from record.tests.harness import lifted
 @pytest.fixture(autouse=True, scope="session")
 def _flush_past_the_triggers() -> Iterator[None]:
     """Tests that commit are cleaned up by a flush, which the record refuses: lift its triggers around it."""
-    flush = TransactionTestCase._fixture_teardown
+    flush = TransactionTestCase._fixture_teardown  # type: ignore[attr-defined]
 
     def flush_unprotected(self: TransactionTestCase) -> None:
         with lifted():
