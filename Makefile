@@ -42,10 +42,10 @@ services: $(VENV)/dev.ok
 	@bash conductor_site/tests/services.sh
 
 test: services ## run every test (installs Chromium from Debian where it is root and it is missing)
-	@$(PY) -m pytest
+	@$(PY) -m pytest -n auto
 
 test-fast: $(VENV)/dev.ok ## the tests that need under a minute
-	@$(PY) -m pytest -m "not slow and not browser and not demo"
+	@$(PY) -m pytest -n auto -m "not slow and not browser and not demo"
 
 lint: $(VENV)/dev.ok ## ruff, format, mypy, migrations, deployment check, templates
 	@$(PY) -m ruff check .

@@ -6,7 +6,7 @@ import tempfile
 os.environ["CONDUCTOR_DATA"] = tempfile.mkdtemp(prefix="conductor-test-")
 
 from conductor_site.settings import *  # noqa: E402, F403
-from conductor_site.settings import DATA_DIR, DATABASES  # noqa: E402
+from conductor_site.settings import DATA_DIR, DATABASES, STATIC_ROOT  # noqa: E402
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 STORAGES = {
@@ -16,3 +16,4 @@ STORAGES = {
 # A file, not memory: threads and processes of one test share it.
 DATABASES["default"]["TEST"] = {"NAME": str(DATA_DIR / "test.sqlite3")}
 DATABASES["default"]["OPTIONS"]["init_command"] = "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF;"  # type: ignore[index]
+STATIC_ROOT.mkdir()  # whitenoise warns of a folder that isn't there
