@@ -9,6 +9,8 @@ from tomo.fsc import first_crossing, shell_correlation
 from tomo.geometry import angle_between_deg, matrix_from_euler, rotate, wedge
 from tomo.template import density, sphere
 
+pytestmark = pytest.mark.slow  # they look at one run of all phases
+
 TILTS = np.arange(-60, 61, 3.0)
 BLOBS = np.array([[4, 0, 0, 1.5, 1.2], [-4, 3, 1, 1.5, 1.0], [0, -4, 3, 1.5, 1.1], [0, 2, -5, 1.5, 0.9]], float)
 

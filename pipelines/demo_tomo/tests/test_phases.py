@@ -11,6 +11,8 @@ import yaml
 
 from .conftest import OF_SPECIES, PIPELINE, SHARED, set_values
 
+pytestmark = pytest.mark.slow  # they look at one run of all phases
+
 
 def evaluated(lab, *, excluded="TS_003"):
     command = [sys.executable, "-m", "tomo", "evaluate", "--work", str(lab.work), "--json"]
