@@ -12,15 +12,14 @@ from rest_framework.response import Response
 
 from jobs import logs
 from jobs.models import Job, Target
+from jobs.reading import read_log
 from jobs.services import request_cancel
-from jobs.shells import shell_for, within_roots
-from jobs.states import JobState
 from record.access import Ability
 from record.models import Lab
 from record.rest import Command, LabReadOnly, RefusalOutput, StrictSerializer
 from record.services import Author
 
-NOTHING_WRITTEN = frozenset({JobState.PLANNED, JobState.SUBMITTING, JobState.QUEUED})
+STREAMS = {"stdout": "out", "stderr": "err"}
 
 
 class TargetOutput(serializers.ModelSerializer[Target]):
@@ -87,7 +86,7 @@ class JobFilter(filters.FilterSet):
 
 
 class LogQuery(StrictSerializer):
-    stream = serializers.ChoiceField(choices=["stdout", "stderr"], default="stdout")
+    stream = serializers.ChoiceField(choices=list(STREAMS), default="stdout")
     lines = serializers.IntegerField(min_value=1, max_value=2000, default=40, help_text="how many of the last lines")
     start = serializers.IntegerField(
         min_value=0,
@@ -130,21 +129,9 @@ class JobViewSet(LabReadOnly):
         job = self.get_object()
         query = LogQuery(data=request.query_params.dict())
         query.is_valid(raise_exception=True)
-        return Response(LogOutput(read_log(job, **query.validated_data)).data)
-
-
-def read_log(job: Job, *, stream: str, lines: int, start: int | None, length: int) -> logs.LogSlice:
-    """The last `lines` lines, or `length` bytes from `start`; empty before the job has run.
-
-    The path is checked against the target's roots anew, since the job may have put a link in its log's place.
-    """
-    path = job.stdout_path if stream == "stdout" else job.stderr_path
-    if not path or job.state in NOTHING_WRITTEN:
-        return logs.LogSlice("", 0, 0, 0)
-    shell, path = shell_for(job.target), within_roots(job.target, path)
-    if start is None:
-        return logs.tail(shell, path, lines=lines)
-    return logs.slice(shell, path, start=start, length=length)
+        wish = query.validated_data
+        stream = STREAMS[wish.pop("stream")]
+        return Response(LogOutput(read_log(job, stream, **wish)).data)
 
 
 class CancelJob(Command):

@@ -1,14 +1,16 @@
-"""A job's logs as pages show them: bounded pieces, and in words why there is nothing to show."""
+"""A job's logs as pages and API show them: bounded pieces, and in words why there is nothing to show."""
 
 from dataclasses import dataclass
 
 from jobs import logs
 from jobs.logs import LogSlice
 from jobs.models import Job
-from jobs.shells import shell_for
+from jobs.shells import shell_for, within_roots
+from jobs.states import JobState
 from record.errors import ConductorError
 
 NOWHERE = LogSlice("", 0, 0, 0)
+NOTHING_WRITTEN = frozenset({JobState.PLANNED, JobState.SUBMITTING, JobState.QUEUED})
 
 
 @dataclass(frozen=True)
@@ -21,24 +23,35 @@ class Piece:
     problem: str = ""
 
 
-def read_log(job: Job, stream: str, *, start: int | None = None, length: int = 0, lines: int = 0) -> Piece:
+def read_log(job: Job, stream: str, *, start: int | None = None, length: int = 0, lines: int = 0) -> LogSlice:
     """The bytes of a stream ("out" or "err") from `start`, at most `length`; without `start` its end.
 
-    With `lines` that many last lines. What can't be read is told in `problem`.
+    The end is the last `lines` lines, or without them the last `length` bytes. Empty before the job has run.
+    The path is checked against the target's roots anew, since the job may have put a link in its log's place: BadInput
+    where it leads out of them, AdapterError where it can't be read.
     """
     path = job.stderr_path if stream == "err" else job.stdout_path
-    if not path:
+    if not path or job.state in NOTHING_WRITTEN:
+        return NOWHERE
+    shell, path = shell_for(job.target), within_roots(job.target, path)
+    if start is None and lines:
+        return logs.tail(shell, path, lines=lines)
+    if start is None:
+        start = max(0, shell.size(path) - length)
+    return logs.slice(shell, path, start=start, length=length)
+
+
+def show_log(job: Job, stream: str, *, start: int | None = None, length: int = 0, lines: int = 0) -> Piece:
+    """What `read_log` reads, for a page: what can't be read is told in `problem`."""
+    if job.state in NOTHING_WRITTEN:
         return Piece(NOWHERE, problem="Not started yet.")
-    if stream == "err" and path == job.stdout_path:
+    if stream == "err" and job.stderr_path == job.stdout_path:
         return Piece(NOWHERE, problem="Errors go to the output's log.")
     try:
-        shell = shell_for(job.target)
-        if lines:
-            return Piece(logs.tail(shell, path, lines=lines))
-        if start is None:
-            start = max(0, shell.size(path) - length)
-        part = logs.slice(shell, path, start=start, length=length)
+        part = read_log(job, stream, start=start, length=length, lines=lines)
     except ConductorError as error:
         return Piece(NOWHERE, problem=error.message)
+    if lines:
+        return Piece(part)
     earlier = max(0, part.start - length) if part.start > 0 else None
     return Piece(part, earlier=earlier, later=part.end if part.end < part.size else None)

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from jobs.forms import PIECE_BYTES, LogRequest
 from jobs.models import Job, Target
-from jobs.reading import read_log
+from jobs.reading import show_log
 from jobs.services import request_cancel
 from jobs.states import AWAY, JobState
 from record.access import Ability, can, require, visible
@@ -46,7 +46,7 @@ def job(request: HttpRequest, pk: int) -> HttpResponse:
     row = _job(request, pk)
     context = {
         "job": row,
-        "tails": [(stream, read_log(row, stream, lines=30)) for stream in ("out", "err")],
+        "tails": [(stream, show_log(row, stream, lines=30)) for stream in ("out", "err")],
         "events": list(Event.objects.about(row)[:30]),
         "may_cancel": not row.is_final and can(request.user, Ability.OPERATE, row.lab_id),
         "cancel_form": ReasonForm(),
@@ -61,7 +61,7 @@ def log(request: HttpRequest, pk: int) -> HttpResponse:
     form = LogRequest(request.GET)
     asked = form.cleaned_data if form.is_valid() else {}
     start, stream = asked.get("start"), asked.get("stream") or "out"
-    piece = read_log(row, stream, start=start, length=PIECE_BYTES)
+    piece = show_log(row, stream, start=start, length=PIECE_BYTES)
     following = start is None and not row.is_final
     context = {"job": row, "stream": stream, "piece": piece, "following": following}
     return live_page(request, page="jobs/log.html", part="jobs/_log.html", context=context, final=not following)

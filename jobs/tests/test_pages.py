@@ -65,6 +65,24 @@ def test_a_log_that_is_not_there_is_told_in_words(client: Client, people: People
     assert "is not there" in client.get(reverse("jobs:job", args=[job.pk])).content.decode()
 
 
+def test_a_link_out_of_the_roots_is_not_followed(
+    client: Client, people: People, job: Job, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    secret = tmp_path_factory.mktemp("elsewhere") / "secret"
+    secret.write_text("hidden words")
+    Path(job.stdout_path).symlink_to(secret)
+    client.force_login(people.viewer)
+    for name in ("jobs:log", "jobs:job"):
+        page = client.get(reverse(name, args=[job.pk])).content.decode()
+        assert "hidden words" not in page and "lies outside the folders" in page
+
+
+def test_a_job_that_has_not_started_says_so(client: Client, people: People, job: Job) -> None:
+    Job.objects.filter(pk=job.pk).update(state="planned")
+    client.force_login(people.viewer)
+    assert "Not started yet." in log(client, job)
+
+
 def test_polling_a_log_ends_with_the_job(client: Client, people: People, job: Job) -> None:
     Path(job.stdout_path).write_text("done\n")
     Job.objects.filter(pk=job.pk).update(state="succeeded", ended_at=timezone.now())
