@@ -1,10 +1,8 @@
 """What is due at gates: called each second by `conduct`, each minute by the schedule. Each says how much was done."""
 
-import logging
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any
 
-from django.db import Error as DatabaseError
 from django.db.models import Exists, OuterRef
 
 from gates.models import Gate
@@ -15,49 +13,31 @@ from gates.states import GateState
 from jobs.models import Job
 from jobs.patience import Patience
 
-log = logging.getLogger(__name__)
-
-AT_ONCE = 100
 _patience = Patience(longest_s=300)
 
 
 def apply_decided() -> int:
     """Write back what has been decided."""
-    return _each(Gate.objects.to_apply(), apply_gate)
+    return _patience.each(_keys(Gate.objects.to_apply()), apply_gate)
 
 
 def close_overdue() -> int:
     """Close gates whose time is up, after time in which nobody looked at the clocks has been given back."""
     note_beat()
-    return _each(Gate.objects.overdue(), time_out_gate)
+    return _patience.each(_keys(Gate.objects.overdue()), time_out_gate)
 
 
 def escalate_due() -> int:
     """Ask others where a gate has waited too long."""
-    return _each(Gate.objects.to_escalate(), escalate_gate)
+    return _patience.each(_keys(Gate.objects.to_escalate()), escalate_gate)
 
 
 def prepare_due() -> int:
     """Begin preparing where no job does."""
     unheard = Job.objects.filter(subject_uuid=OuterRef("uuid"), purpose=PURPOSE, final_handled=False)
     idle = Gate.objects.filter(state=GateState.PREPARING).exclude(Exists(unheard)).order_by("id")
-    return _each(idle, prepare_gate)
+    return _patience.each(_keys(idle), prepare_gate)
 
 
-def _each(gates: Any, act: Callable[[int], bool]) -> int:
-    """Act on each of the first gates; one that fails is logged, tried again after a pause, and stops no other."""
-    done = 0
-    for pk in list(gates.values_list("pk", flat=True)[:AT_ONCE]):
-        what = (act.__name__, pk)
-        if not _patience.allows(what):
-            continue
-        try:
-            done += act(pk)
-        except DatabaseError:
-            raise
-        except Exception:
-            log.exception("gate %s: %s failed; it is tried again", pk, act.__name__)
-            _patience.failed(what)
-        else:
-            _patience.succeeded(what)
-    return done
+def _keys(gates: Any) -> Iterable[int]:
+    return gates.values_list("pk", flat=True)

@@ -2,6 +2,7 @@
 
 import copy
 import logging
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -148,20 +149,27 @@ def _claim_at(target_id: int, holder: str) -> list[Job]:
         return []
     free = target.slots - Job.objects.away().filter(target=target).count()
     jobs = list(Job.objects.planned().filter(target=target)[: max(0, free)])
+    claimed = []
     for job in jobs:
         job.target = target
-        JOB.apply(
-            job,
-            "claim",
-            lab_id=job.lab_id,
-            subject=job.subject(),
-            data={"generation": job.generation + 1},
-            where={"held": False},
-            generation=job.generation + 1,
-            holder=holder,
-            lease_until=timezone.now() + timedelta(seconds=settings.JOB_CLAIM_LEASE_S),
-        )
-    return jobs
+        with suppress(StaleState):  # held back or cancelled just now: the next one may still go
+            _claim(job, holder)
+            claimed.append(job)
+    return claimed
+
+
+def _claim(job: Job, holder: str) -> None:
+    JOB.apply(
+        job,
+        "claim",
+        lab_id=job.lab_id,
+        subject=job.subject(),
+        data={"generation": job.generation + 1},
+        where={"held": False},
+        generation=job.generation + 1,
+        holder=holder,
+        lease_until=timezone.now() + timedelta(seconds=settings.JOB_CLAIM_LEASE_S),
+    )
 
 
 def _gather(job: Job, event: str, changes: dict[str, Any]) -> tuple[bool, Any]:

@@ -6,7 +6,6 @@ import selectors
 from collections.abc import Callable
 
 from django.conf import settings
-from django.db import Error as DatabaseError
 from django.utils import timezone
 
 from jobs import custody, processes
@@ -15,7 +14,7 @@ from jobs.executors import TOKEN_VARIABLE, Order, Seen, Sighting, executor_for
 from jobs.executors.local import reap_children
 from jobs.faults import point
 from jobs.models import Job, Target
-from jobs.patience import Patience
+from jobs.patience import DATABASE_AWAY, Patience
 from jobs.states import JobState
 from record.errors import AdapterError, StaleState
 
@@ -87,7 +86,7 @@ class Hands:
             log.warning("job %s can't be looked after: %s", job.token, error.message)
             custody.say(job, f"It can't be looked after just now: {error.message}")
             self._patience.failed(job.pk)
-        except DatabaseError:
+        except DATABASE_AWAY:
             raise
         except Exception:
             log.exception("job %s could not be looked after; it is tried again", job.token)
@@ -137,7 +136,7 @@ class Hands:
         if sighting.seen in (Seen.ALIVE, Seen.ENDED, Seen.DIED):
             custody.record_running(job, sighting.native_id)
             self._watch(job)
-        elif restarted:
+        elif restarted and not job.cancel_requested_at:
             custody.finish_job(job, Ending("fail", RESTARTED))
         else:
             self._begin_again(job, sighting)
@@ -192,7 +191,7 @@ class Hands:
             sighting = self.executor.look(order)
         if sighting.seen == Seen.ENDED or (sighting.seen == Seen.CLOSED and job.ending):
             self._finish(job, sighting)
-        elif not processes.of_this_boot(job.native_id):
+        elif not processes.of_this_boot(job.native_id) and not job.ending:
             custody.finish_job(job, Ending("fail", RESTARTED))
         elif sighting.seen in (Seen.DIED, Seen.CLOSED):
             self._finish(job, sighting)
@@ -277,6 +276,7 @@ class Hands:
             self._forget(pk)
         for pk in set(self._kill_at) - pks:
             del self._kill_at[pk]
+        self._unsure &= pks
 
 
 def order_of(job: Job, *, with_script: bool = False) -> Order:

@@ -1,6 +1,5 @@
 """What may be asked of jobs: plan, cancel, hold back; and what follows their end."""
 
-import logging
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +13,8 @@ from jobs.parse import fill_pattern, script_resources
 from jobs.shells import within_roots
 from jobs.states import JOB, JobState
 from jobs.wake import wake_conduct
-from record.errors import BadInput
+from record.errors import BadInput, ConductorError
 from record.services import Author, Subject, record_event
-
-log = logging.getLogger(__name__)
 
 SAFE_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -149,14 +146,13 @@ def release_held(*, root_uuid: Any) -> int:
 def handle_final(job: Job) -> bool:
     """Do what follows a job's end, once: gather outside, then effects and mark in one transaction.
 
-    False where it has been done before, the job has not ended, or nobody is registered for its key.
+    False where it has been done before or the job has not ended; ConductorError where nobody is registered for its key.
     """
     if not job.is_final or job.final_handled:
         return False
     follower = handler(job.on_final) if job.on_final else None
     if job.on_final and follower is None:
-        log.error("job %s ended, but nobody is registered for %r: nothing follows", job.token, job.on_final)
-        return False
+        raise ConductorError(f"{job} ended, but nobody is registered for {job.on_final!r}: nothing follows yet.")
     gathered = follower.gather(job) if follower else None
     with transaction.atomic():
         if not mark_handled(job):

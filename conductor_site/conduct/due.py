@@ -3,15 +3,11 @@
 Each is a few indexed queries, does nothing where nothing is due, and may run twice or at two places at once.
 """
 
-import logging
 from collections.abc import Callable
 
-from django.db import Error as DatabaseError
 from django.utils.module_loading import import_string
 
 from jobs.patience import Patience
-
-log = logging.getLogger(__name__)
 
 DUE = [
     "jobs.sweep:handle_unhandled",
@@ -35,18 +31,4 @@ class DueTable:
 
     def run(self) -> int:
         """Run all; how many things were done."""
-        return sum(self._run(place, function) for place, function in self._functions.items())
-
-    def _run(self, place: str, function: Callable[[], int]) -> int:
-        if not self._patience.allows(place):
-            return 0
-        try:
-            done = function()
-        except DatabaseError:
-            raise
-        except Exception:
-            log.exception("%s failed; it is tried again", place)
-            self._patience.failed(place)
-            return 0
-        self._patience.succeeded(place)
-        return done
+        return sum(self._patience.attempt(place, function) for place, function in self._functions.items())

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import IntegrityError
 
 from jobs import processes
 from jobs.executors.local import LocalExecutor
@@ -60,15 +61,20 @@ def test_what_cannot_be_killed_is_not_called_cancelled(
     assert not processes.family(job.native_id, f"CONDUCTOR_TOKEN={job.token}")
 
 
+@pytest.mark.parametrize("fault", [RuntimeError("odd"), IntegrityError("a value of this row does not fit")])
 def test_one_job_that_fails_to_be_looked_after_stops_no_other(
-    hands: Hands, plan: Callable[..., Job], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    hands: Hands,
+    plan: Callable[..., Job],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    fault: Exception,
 ) -> None:
     first, second = plan(), plan()
     submit = LocalExecutor.submit
 
     def fail_first(self: LocalExecutor, order: Any) -> str:
         if order.token == first.token:
-            raise RuntimeError("odd")
+            raise fault
         return submit(self, order)
 
     monkeypatch.setattr(LocalExecutor, "submit", fail_first)
@@ -79,6 +85,31 @@ def test_one_job_that_fails_to_be_looked_after_stops_no_other(
     assert f"job {first.token} could not be looked after" in caplog.text
     hands.follow()  # not at full speed
     assert caplog.text.count("could not be looked after") == 1
+
+
+OLD_BOOT = "00000000-0000-0000-0000-000000000000:7:7"
+
+
+@pytest.mark.parametrize("state", ["submitting", "running"])
+def test_a_job_that_was_to_be_cancelled_is_cancelled_after_a_restart_of_the_machine(
+    hands: Hands, plan: Callable[..., Job], state: str
+) -> None:
+    job = plan()
+    Job.objects.filter(pk=job.pk).update(state=state, holder=OLD_BOOT, native_id=OLD_BOOT, generation=1)
+    request_cancel(job=job, author=Author.policy("tests"))
+    for _ in range(2):
+        hands.follow()
+    job.refresh_from_db()
+    assert job.state == "cancelled"
+
+
+@pytest.mark.parametrize("state", ["submitting", "running"])
+def test_what_a_restart_of_the_machine_cut_off_has_failed(hands: Hands, plan: Callable[..., Job], state: str) -> None:
+    job = plan()
+    Job.objects.filter(pk=job.pk).update(state=state, holder=OLD_BOOT, native_id=OLD_BOOT, generation=1)
+    hands.follow()
+    job.refresh_from_db()
+    assert (job.state, job.reason[:25]) == ("failed", "The machine was restarted")
 
 
 def test_a_target_that_does_not_answer_is_told(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, connection
 
-from jobs import final, sweep
+from jobs import custody, final, sweep
 from jobs.custody import claim_due, finish_job, record_running, take_over
 from jobs.endings import Ending
 from jobs.models import Job, Target
@@ -125,6 +125,22 @@ def test_claims_keep_to_slots_pauses_and_holds(plan: Plan, target: Target) -> No
     assert claim_due(targets=stale, holder="me") == [third]
     assert release_held(root_uuid=second.root_uuid) == 1
     assert claim_due(targets=stale, holder="me") == [second]
+
+
+def test_a_job_that_is_held_back_while_it_is_claimed_stops_no_other(
+    plan: Plan, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = plan(), plan()
+    claim = custody._claim
+
+    def held_just_now(job: Job, holder: str) -> None:
+        Job.objects.filter(pk=first.pk).update(held=True)
+        claim(job, holder)
+
+    monkeypatch.setattr(custody, "_claim", held_just_now)
+    assert [job.pk for job in claim_due(targets=[target], holder="boot:1:1")] == [second.pk]
+    first.refresh_from_db()
+    assert (first.state, first.generation) == ("planned", 0)
 
 
 def test_an_older_generation_changes_nothing(plan: Plan) -> None:
