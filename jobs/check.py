@@ -6,10 +6,11 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from jobs.environment import after_lines, allowed_environment
 from jobs.hosts import this_host
 from jobs.models import Target
 from jobs.shells import FORBIDDEN, explain, shell_for
-from record.errors import AdapterError, ConductorError
+from record.errors import ConductorError
 
 GIB = 1024**3
 LEAST_FREE_GIB = 5
@@ -112,20 +113,15 @@ def _bash(target: Target) -> Iterator[Finding]:
 
 
 def _environment(target: Target) -> Iterator[Finding]:
-    """The target's environment lines, run as before a job, and what they leave as `python3`."""
+    """The target's environment lines, run as before a job."""
     if not target.environment_lines.strip():
         return
-    lines = target.environment_lines.replace("\r\n", "\n")
-    allowed = {"PATH", "HOME", *target.environment_allow}
-    environment = {name: value for name, value in os.environ.items() if name in allowed}
-    argv = ["/bin/bash", "-c", f"{lines}\necho environment-lines-ran"]
+    argv = after_lines(target.environment_lines, ["/bin/echo", "environment-lines-ran"])
+    environment = allowed_environment(target.environment_allow)
     try:
         done = shell_for(target).run(argv, env=environment, cwd="/", timeout_s=ENVIRONMENT_TIMEOUT_S)
-    except AdapterError as error:
-        yield Finding(False, f"The environment lines can't be run: {error.message}")
-        return
     except ConductorError as error:
-        yield Finding(False, error.message)
+        yield Finding(False, f"The environment lines can't be run: {error.message}")
         return
     last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
     if "environment-lines-ran" in done.stdout:

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from jobs import custody, processes
 from jobs.endings import Ending, ending_of
+from jobs.environment import allowed_environment
 from jobs.executors import TOKEN_VARIABLE, Order, Seen, Sighting, executor_for
 from jobs.executors.local import reap_children
 from jobs.faults import point
@@ -20,7 +21,6 @@ from record.errors import AdapterError, StaleState
 
 log = logging.getLogger(__name__)
 
-ALLOWED = ("PATH", "HOME", "LANG", "TZ", "USER", "LOGNAME", "TMPDIR")
 MOST_CLAIMS = 5
 MIB = 1024 * 1024
 RESTARTED = (
@@ -297,8 +297,7 @@ def order_of(job: Job, *, with_script: bool = False) -> Order:
 
 def job_environment(job: Job) -> dict[str, str]:
     """A job's whole environment: what is allowed of ours, its number of processors, its own variables, its mark."""
-    allowed = {*ALLOWED, *job.target.environment_allow}
-    ours = {name: value for name, value in os.environ.items() if name in allowed or name.startswith("LC_")}
+    ours = allowed_environment(job.target.environment_allow)
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(job.cpus))
     return ours | threads | job.environment | {TOKEN_VARIABLE: job.token, "CONDUCTOR_CPUS": str(job.cpus)}
 

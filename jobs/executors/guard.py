@@ -52,7 +52,9 @@ while :; do  # a signal interrupts wait: then the child may be running still
 done
 trap '' TERM INT HUP
 point before_exit
-until printf '%s %s\n' "$code" "${EPOCHREALTIME/,/.}" > "$folder/exit.$id.part" &&
+ended=${EPOCHREALTIME/,/.}
+[ -n "$ended" ] || ended=$(date +%s.%N)  # before bash 5
+until printf '%s %s\n' "$code" "$ended" > "$folder/exit.$id.part" &&
   mv "$folder/exit.$id.part" "$folder/exit.$id"; do
   sleep 1  # a full disk: the end of the job is worth waiting for
 done
@@ -74,12 +76,3 @@ def guard_text(*, folder: str, claim: str, command: list[str]) -> str:
     for name, value in known.items():
         text = text.replace(name, value)
     return text
-
-
-def job_command(*, interpreter: list[str], script_path: str, environment_lines: str) -> list[str]:
-    """What the guard runs: the script by its interpreter, in a shell that has read the target's lines first."""
-    command = [*interpreter, script_path]
-    if not environment_lines.strip():
-        return command
-    lines = environment_lines.replace("\r\n", "\n")
-    return ["/bin/bash", "-c", f'{lines}\nexec "$@"', "environment", *command]

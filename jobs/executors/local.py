@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from jobs import processes
+from jobs.environment import after_lines
 from jobs.executors import Order, Seen, Sighting
-from jobs.executors.guard import guard_text, job_command
+from jobs.executors.guard import guard_text
 from jobs.faults import point
 from jobs.parse import shebang
 from jobs.shells import explain, in_words, write_whole
@@ -35,7 +36,7 @@ class LocalExecutor:
         if before.seen not in CLAIMS:
             return before.native_id
         claim = _claim_after(before)
-        command = self._prepare(order)
+        interpreter = self._interpreter(order)
         with in_words(order.folder):
             os.makedirs(f"{order.folder}/script", exist_ok=True)
             point("folder_made")
@@ -43,7 +44,8 @@ class LocalExecutor:
             if not os.path.exists(script_path):
                 write_whole(script_path, order.script.encode(), sync=False, mode=0o755)
             guard_path = f"{order.folder}/guard.{order.generation}.sh"
-            text = guard_text(folder=order.folder, claim=claim, command=[*command, script_path])
+            command = after_lines(order.environment_lines, [*interpreter, script_path])
+            text = guard_text(folder=order.folder, claim=claim, command=command)
             write_whole(guard_path, text.encode(), sync=False)
             try:
                 os.mkdir(f"{order.folder}/submit.{order.generation}")
@@ -82,8 +84,8 @@ class LocalExecutor:
                     os.link(mark, f"{order.folder}/{_claim_after(before)}")
         return before
 
-    def _prepare(self, order: Order) -> list[str]:
-        """Checks what the job needs here; the words of its command without the script's own path."""
+    def _interpreter(self, order: Order) -> list[str]:
+        """What runs the script; AdapterError where that or the job's work folder is not here."""
         if not os.path.isdir(order.work_dir):
             raise AdapterError(f"The work folder {order.work_dir} is not there.", transient=False)
         interpreter = shebang(order.script)
@@ -92,8 +94,7 @@ class LocalExecutor:
                 f"The script {order.script_name} wants the interpreter {interpreter[0]}, which is not on this machine.",
                 transient=False,
             )
-        command = job_command(interpreter=interpreter, script_path="", environment_lines=order.environment_lines)
-        return command[:-1]
+        return interpreter
 
     def _spawn(self, order: Order, guard_path: str) -> str:
         bash = shutil.which("bash") or "/bin/bash"
@@ -178,4 +179,7 @@ def _exit_file(folder: str, claimer: str) -> tuple[int, datetime] | None:
     if not text:
         return None
     code, _, ended = text.partition(" ")
-    return int(code), datetime.fromtimestamp(float(ended), UTC)
+    try:
+        return int(code), datetime.fromtimestamp(float(ended), UTC)
+    except ValueError:
+        return None  # what a power cut left of it

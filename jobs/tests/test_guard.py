@@ -2,13 +2,16 @@
 
 import subprocess
 import time
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from jobs import processes
-from jobs.executors import Order, Seen
-from jobs.executors.guard import guard_text, job_command
+from jobs.environment import after_lines
+from jobs.executors import Order, Seen, Sighting
+from jobs.executors.guard import guard_text
 from jobs.executors.local import LocalExecutor, reap_children
 from record.errors import AdapterError
 
@@ -30,12 +33,14 @@ def order(folder: Path, *, script: str = "#!/bin/bash\necho ran >> ran\n", gener
     )
 
 
-def wait_for(seen: Seen, wanted: Order) -> None:
+def wait_for(seen: Seen, wanted: Order) -> Sighting:
     deadline = time.monotonic() + 5
     while EXECUTOR.look(wanted).seen != seen and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert EXECUTOR.look(wanted).seen == seen
+    sighting = EXECUTOR.look(wanted)
+    assert sighting.seen == seen
     reap_children()
+    return sighting
 
 
 def dead_identity() -> str:
@@ -53,9 +58,27 @@ def test_names_with_quotes_and_spaces_are_kept() -> None:
 
 
 def test_environment_lines_go_before_the_script() -> None:
-    assert job_command(interpreter=["/bin/sh"], script_path="/s", environment_lines=" \n") == ["/bin/sh", "/s"]
-    command = job_command(interpreter=["/bin/echo"], script_path="$X", environment_lines="X=1\r\nexport X")
+    assert after_lines(" \n", ["/bin/sh", "/s"]) == ["/bin/sh", "/s"]
+    command = after_lines("X=1\r\nexport X", ["/bin/echo", "$X"])
     assert subprocess.run(command, capture_output=True, text=True).stdout == "$X\n"
+
+
+def test_an_older_bash_tells_the_time_too(tmp_path: Path) -> None:
+    without = tmp_path / "bash4"
+    without.write_text("unset EPOCHREALTIME\n")
+    wanted = order(tmp_path)
+    EXECUTOR.submit(replace(wanted, environment=wanted.environment | {"BASH_ENV": str(without)}))
+    ended_at = wait_for(Seen.ENDED, wanted).ended_at
+    assert ended_at is not None and abs((datetime.now(UTC) - ended_at).total_seconds()) < 60
+
+
+def test_a_torn_exit_file_is_none(tmp_path: Path) -> None:
+    dead, folder = dead_identity(), Path(order(tmp_path).folder)
+    folder.mkdir(parents=True)
+    (folder / "owner").write_text(f"{dead}\n")
+    (folder / f"started.{dead}").touch()
+    (folder / f"exit.{dead}").write_bytes(b"\0\0\0")
+    assert EXECUTOR.look(order(tmp_path)).seen == Seen.DIED
 
 
 def test_a_second_submission_answers_the_first(tmp_path: Path) -> None:
