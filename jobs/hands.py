@@ -28,6 +28,11 @@ RESTARTED = (
     "Look at its outputs and try it again."
 )
 
+FOLDER_GONE = (
+    "was taken away while the job was running: whether and how its script ended is not known. "
+    "Look at its outputs and try it again."
+)
+
 
 class Hands:
     """Claims, starts, follows and ends jobs. Ends are heard through pidfds in `selector`; all else on `round`s."""
@@ -206,6 +211,10 @@ class Hands:
                 self._watch(job)
 
     def _never_began(self, job: Job, sighting: Sighting) -> None:
+        order = order_of(job)
+        if sighting.seen == Seen.NOTHING and not self.executor.remembers(order):
+            custody.finish_job(job, Ending("fail", f"The job's folder {order.folder} {FOLDER_GONE}"))
+            return
         again = sighting.seen == Seen.NOTHING and job.generation > 1
         if again:  # a guard that can't even claim: give what ails it time to pass
             words = "The job's guard ended before it could begin. See the end of its error log."

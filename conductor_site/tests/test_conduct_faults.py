@@ -1,6 +1,7 @@
 """`conduct` and guards that die or stall at each boundary: one execution, one row, the right end."""
 
 import os
+import shutil
 import signal
 import time
 from collections import Counter
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from conductor_site.tests.stage import Stage
+from jobs import processes
 
 pytestmark = pytest.mark.slow
 
@@ -170,3 +172,18 @@ def stopped_guards(stage: Stage) -> list[int]:
             if is_stopped(pid):
                 found.append(pid)
     return found
+
+
+def test_a_job_whose_folder_was_taken_away_is_not_run_again(stage: Stage) -> None:
+    stage.plan("echo ran >> ran; while [ ! -e go ]; do sleep 0.05; done")
+    stage.conduct()
+    stage.until(stage.lines, what="it runs")
+    row = stage.until_state("running")
+    shutil.rmtree(stage.token_folder())
+
+    (stage.folder / "work" / "go").touch()
+
+    row = stage.until_state("failed")
+    assert "was taken away while the job was running" in row["reason"]
+    assert stage.lines() == ["ran"]
+    assert not processes.is_alive(row["native_id"])

@@ -76,6 +76,9 @@ class Executor(Protocol):
     def look(self, order: Order) -> Sighting:
         """What has become of it. Reads only."""
 
+    def remembers(self, order: Order) -> bool:
+        """Whether the target still knows that this generation was handed over; else its notes were taken away."""
+
     def ask_to_end(self, order: Order, native_id: str) -> None:
         """Ask it to end (SIGTERM)."""
 

@@ -56,6 +56,7 @@ ended=${EPOCHREALTIME/,/.}
 [ -n "$ended" ] || ended=$(date +%s.%N)  # before bash 5
 until printf '%s %s\n' "$code" "$ended" > "$folder/exit.$id.part" &&
   mv "$folder/exit.$id.part" "$folder/exit.$id"; do
+  [ -d "$folder" ] || kill -KILL 0  # taken away with all that was known: nothing is left to wait for
   sleep 1  # a full disk: the end of the job is worth waiting for
 done
 point after_exit

@@ -63,6 +63,10 @@ class LocalExecutor:
             return Sighting(Seen.NOTHING)
         return replace(self._look_at(order, claimers[-1]), claims=len(claimers))
 
+    def remembers(self, order: Order) -> bool:
+        """By the folder that was made for the generation before its guard was started."""
+        return os.path.isdir(f"{order.folder}/submit.{order.generation}")
+
     def ask_to_end(self, order: Order, native_id: str) -> None:
         """SIGTERM to the guard, who passes it on to the group; without a guard to each process that is left."""
         if not processes.send(native_id, signal.SIGTERM):
