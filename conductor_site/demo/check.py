@@ -4,13 +4,12 @@ import json
 import subprocess
 import sys
 import time
-import urllib.error
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conductor_site.demo.client import Client
+from conductor_site.demo.client import Client, NoAnswer
 from conductor_site.demo.supervisor import Site
 from jobs.models import Job
 from runs.models import Run
@@ -60,28 +59,36 @@ class GateKeeper:
             self.site.keep_running()
             try:
                 return self.client.sign_in(username, password)
-            except urllib.error.URLError as error:
+            except NoAnswer as error:
                 if time.monotonic() > deadline:
                     raise RuntimeError(f"the web server does not answer at {self.site.address}: {error}") from error
                 time.sleep(0.2)
 
     def see_through(self, run_id: int) -> dict[str, Any]:
         """Answer gates until the run is done, and return it as the API shows it; RuntimeError where it can't go on."""
-        last_change, seen = time.monotonic(), ""
+        last_change, seen = time.monotonic(), dict[str, Any]()
         while True:
             self.site.keep_running()
-            run = self.client.get(f"runs/{run_id}/")
-            if run["state"] == "done":
-                return dict(run)
-            self._raise_on_failure(run_id)
-            for gate in self.client.get(f"gates/?state=open&run={run['uuid']}")["results"]:
-                self._decide(gate["id"])
-            state = json.dumps(run, sort_keys=True)
-            if state != seen:
-                last_change, seen = time.monotonic(), state
+            try:
+                run = self._look(run_id)
+            except NoAnswer:  # a web server that is being started anew costs a moment
+                run = seen
+            if run.get("state") == "done":
+                return run
+            if run != seen:
+                last_change, seen = time.monotonic(), run
             if time.monotonic() - last_change > STALL_PATIENCE_S:
                 raise RuntimeError(f"nothing has moved for {STALL_PATIENCE_S} s")
             time.sleep(POLL_S)
+
+    def _look(self, run_id: int) -> dict[str, Any]:
+        """The run as the API shows it, after what could be decided was; RuntimeError where it can't go on."""
+        run = dict(self.client.get(f"runs/{run_id}/"))
+        if run["state"] != "done":
+            self._raise_on_failure(run_id)
+            for gate in self.client.get(f"gates/?state=open&run={run['uuid']}")["results"]:
+                self._decide(gate["id"])
+        return run
 
     def _decide(self, gate_id: int) -> None:
         gate = self.client.get(f"gates/{gate_id}/")

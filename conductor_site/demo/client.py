@@ -1,5 +1,6 @@
 """A small client of the public HTTP API, as a script of a lab would write it."""
 
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -16,6 +17,10 @@ class ApiError(RuntimeError):
         self.status = status
 
 
+class NoAnswer(RuntimeError):
+    """Nobody answered, or only that it can't be done just now (503): asking again may help."""
+
+
 class Client:
     """Talks JSON with one Conductor. `address` is like http://127.0.0.1:8000."""
 
@@ -28,7 +33,7 @@ class Client:
         self.token = self.post("token/", {"username": username, "password": password})["token"]
 
     def get(self, path: str) -> Any:
-        """The JSON answer to a GET of /api/v1/`path`. Raises ApiError, or URLError where nobody answers."""
+        """The JSON answer to a GET of /api/v1/`path`. Raises ApiError, or NoAnswer where asking again may help."""
         return self._send("GET", path, None)
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
@@ -48,4 +53,7 @@ class Client:
             with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310 - loopback address of ours
                 return json.load(answer)
         except urllib.error.HTTPError as error:
-            raise ApiError(error.code, error.read().decode(errors="replace")) from error
+            body_text = error.read().decode(errors="replace")
+            raise NoAnswer(body_text) if error.code == 503 else ApiError(error.code, body_text) from error
+        except (OSError, http.client.HTTPException) as error:  # refused, cut off half-way, timed out
+            raise NoAnswer(str(error) or type(error).__name__) from error

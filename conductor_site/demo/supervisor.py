@@ -14,7 +14,7 @@ from typing import IO
 
 from django.conf import settings
 
-STOP_GRACE_S = 20
+STOP_GRACE_S = 40  # longer than `conduct` gives its task cluster, which it would leave behind else
 RESTART_PAUSE_S = 1.0
 PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
 
@@ -104,12 +104,15 @@ class Site:
     def address(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def start(self) -> None:
-        """Start both; SystemExit, with the address, where a site runs on this folder already."""
+    def claim(self) -> None:
+        """Take the folder, before anything is written to it; SystemExit, with the address, where a site has it."""
         self.lock = take_lock(self.folder)
         self.lock.truncate(0)
         self.lock.write(self.address)
         self.lock.flush()
+
+    def start(self) -> None:
+        """Start both, on a folder that has been claimed."""
         logs = self.folder / "logs"
         self.children = [
             Child("web", web_argv(self.port), logs / "web.log"),

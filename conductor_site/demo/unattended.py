@@ -1,6 +1,7 @@
 """A site that is started for one run, driven through the API to the run's end, and stopped."""
 
 import shutil
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from django.conf import settings
 
 from conductor_site.demo.check import GateKeeper
 from conductor_site.demo.client import Client
+from conductor_site.demo.resume import end_jobs
 from conductor_site.demo.setup import Demo, prepare_demo, prepare_site, start_demo_run
 from conductor_site.demo.supervisor import Site, free_port
 from conductor_site.env import env_int
@@ -30,13 +32,18 @@ def see_run_through(*, name: str, preset: str, conf: dict[str, str] | None, say:
 
     Raises RuntimeError, in words, where the run can't be brought to its end.
     """
-    prepare_site()
-    demo = prepare_demo()
-    begun = time.monotonic()
     with _site() as site:
+        prepare_site()
+        demo = prepare_demo()
+        begun = time.monotonic()
+        site.start()
         keeper = GateKeeper(Client(site.address), site, say)
-        run = _start(demo, keeper, name=name, preset=preset, conf=conf)
-        keeper.see_through(run.pk)
+        try:
+            run = _start(demo, keeper, name=name, preset=preset, conf=conf)
+            keeper.see_through(run.pk)
+        except BaseException:
+            _end_work(demo, say)
+            raise
         return Passage(run, keeper, time.monotonic() - begun)
 
 
@@ -55,9 +62,21 @@ def _start(demo: Demo, keeper: GateKeeper, *, name: str, preset: str, conf: dict
 
 @contextmanager
 def _site() -> Iterator[Site]:
+    """A site that is not started yet, and is stopped in any case. SIGTERM stops a check as Ctrl-C does."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     site = Site(free_port(env_int("CONDUCTOR_PORT", 8100, minimum=1024)), settings.DATA_DIR)
-    site.start()
+    site.claim()
     try:
         yield site
+    except KeyboardInterrupt:
+        raise RuntimeError("it was interrupted") from None
     finally:
         site.stop()
+
+
+def _end_work(demo: Demo, say: Callable[[str], None]) -> None:
+    """Leave no job behind: nobody will take up the run of a check that did not get through."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    say("Stopping what still runs ...")
+    end_jobs(demo.reviewer)

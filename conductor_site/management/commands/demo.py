@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
-from conductor_site.demo.resume import live_jobs, take_up_again
+from conductor_site.demo.resume import live_jobs, retry_stopped, take_up_again
 from conductor_site.demo.screen import Screen, gate_lines, phase_lines
 from conductor_site.demo.setup import REVIEWER, Demo, prepare_demo, prepare_site, start_demo_run
 from conductor_site.demo.supervisor import Site, free_port
@@ -25,16 +25,17 @@ class Command(BaseCommand):
         parser.add_argument("--preset", default="", help="preset of the demo pipeline (tiny takes seconds)")
 
     def handle(self, *args: Any, preset: str, **options: Any) -> None:
-        prepare_site()
-        demo = prepare_demo()
         site = Site(free_port(env_int("CONDUCTOR_PORT", 8000, minimum=1024)), settings.DATA_DIR)
-        site.start()
+        site.claim()
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
+            prepare_site()
+            demo = prepare_demo()
+            site.start()
             run = start_demo_run(demo, name="demo", preset=preset)
             take_up_again(run, demo.reviewer)
             self._introduce(site, demo)
-            self._follow(site, run)
+            self._follow(site, run, demo)
         except KeyboardInterrupt:
             self.stdout.write("\nStopping the site ...")
         finally:
@@ -47,11 +48,12 @@ class Command(BaseCommand):
         self.stdout.write(f"Sign in as {REVIEWER} with the password {demo.password}")
         self.stdout.write("Ctrl-C stops the site; what it did is kept, and `make demo` goes on from there.\n")
 
-    def _follow(self, site: Site, run: Run) -> None:
+    def _follow(self, site: Site, run: Run, demo: Demo) -> None:
         screen = Screen()
         while True:
             site.keep_running()
             run.refresh_from_db()
+            retry_stopped(run, demo.reviewer)
             waiting = gate_lines(run, site.address)
             head = f"Run {run.name}: {run.get_state_display()}" + (", waiting for you:" if waiting else "")
             if run.state == RunState.DONE:

@@ -1,0 +1,121 @@
+"""The demo's supervisor, its client, and what `make demo-stop` and `make demo` do to the run one after another."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from conductor_site.demo.client import Client, NoAnswer
+from conductor_site.demo.resume import retry_stopped, stop_jobs, take_up_again
+from conductor_site.demo.supervisor import Site
+from conductor_site.tests.stage import ROOT
+from jobs.models import Job
+from jobs.services import request_cancel
+from jobs.sweep import handle_unhandled
+from record.services import Author
+from runs.sweep import start_ready
+from runs.tests.conftest import bench  # noqa: F401 - a fixture
+from runs.tests.factories import Bench, states
+
+
+def test_a_second_demo_is_refused_before_it_touches_anything(tmp_path: Path) -> None:
+    site = Site(8765, tmp_path)
+    site.claim()
+    with pytest.raises(SystemExit, match="runs already: http://127.0.0.1:8765"):
+        Site(8766, tmp_path).claim()
+    site.stop()
+
+    again = Site(8767, tmp_path)
+    again.claim()
+    again.stop()
+
+
+def test_an_answer_cut_off_half_way_may_be_asked_for_again() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def hang_up() -> None:
+            connection, _ = server.accept()
+            connection.recv(1000)
+            connection.close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        with pytest.raises(NoAnswer):
+            Client(f"http://127.0.0.1:{server.getsockname()[1]}").get("runs/")
+        thread.join()
+
+
+@pytest.mark.django_db
+def test_phases_that_were_stopped_are_tried_again_when_their_end_is_seen(bench: Bench) -> None:  # noqa: F811
+    run = bench.begin("demo")
+    assert start_ready() == 1
+    user = bench.people.operator
+    assert stop_jobs(user) == 1
+
+    run.refresh_from_db()
+    take_up_again(run, user)  # before anybody has seen that the job was cancelled
+    run.refresh_from_db()
+    assert retry_stopped(run, user) == 0
+    assert handle_unhandled() == 1
+    assert states(run)["1"] == "failed"
+
+    assert retry_stopped(run, user) == 1
+    assert retry_stopped(run, user) == 0
+    bench.drive()
+    assert states(run)["2"] == "checkpoint"
+
+
+@pytest.mark.django_db
+def test_what_a_person_cancelled_or_a_paused_run_left_is_not_tried_again(bench: Bench) -> None:  # noqa: F811
+    run = bench.begin("demo")
+    start_ready()
+    request_cancel(job=Job.objects.get(), author=Author.policy("tests"), reason="enough")
+    handle_unhandled()
+    user = bench.people.operator
+    assert states(run)["1"] == "failed"
+    assert retry_stopped(run, user) == 0
+
+
+@pytest.mark.slow
+def test_a_check_that_is_stopped_half_way_leaves_no_process(tmp_path: Path) -> None:
+    environment = os.environ | {
+        "CONDUCTOR_DATA": str(tmp_path / "var"),
+        "DJANGO_SETTINGS_MODULE": "conductor_site.settings",
+        "CONDUCTOR_PORT": "8790",
+    }
+    environment.pop("CONDUCTOR_SQLITE", None)
+    with open(tmp_path / "out", "wb") as out:
+        check = subprocess.Popen(
+            [sys.executable, "manage.py", "demo_check", "--preset", "tiny"],
+            cwd=ROOT,
+            env=environment,
+            stdout=out,
+            stderr=out,
+        )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("var/jobs/*/started.*")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+    check.send_signal(signal.SIGTERM)
+
+    assert check.wait(60) == 1
+    assert "it was interrupted" in (tmp_path / "out").read_text()
+    assert _at_work_in(tmp_path) == []
+
+
+def _at_work_in(folder: Path) -> list[str]:
+    """Command lines of the living processes that know of `folder`."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and str(folder).encode() in (entry / "environ").read_bytes():
+                found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            continue
+    return found
