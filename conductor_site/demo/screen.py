@@ -22,8 +22,10 @@ BAR_WIDTH = 20
 
 
 def bar(done: int, total: int) -> str:
-    """`done` of `total` as a bar of 20 cells; empty where the total is not known."""
-    filled = BAR_WIDTH * done // total if total else 0
+    """`done` of `total` as a bar of 20 cells; blank where the total is not known."""
+    if not total:
+        return " " * BAR_WIDTH
+    filled = BAR_WIDTH * done // total
     return "█" * filled + "·" * (BAR_WIDTH - filled)
 
 
@@ -33,7 +35,9 @@ def phase_lines(run: Run) -> list[str]:
     lines = []
     for phase in phases:
         count = f"{phase.items_done}/{phase.items_total}" if phase.items_total else ""
-        line = f" {SIGNS[phase.state]} {phase.label:<18.18} {bar(phase.items_done, phase.items_total)} {count:>6}  "
+        lane = f" · {phase.species.label}" if phase.species else ""
+        name = f"{phase.key} {phase.title}{lane}"
+        line = f" {SIGNS[phase.state]} {name:<40.40} {bar(phase.items_done, phase.items_total)} {count:>6}  "
         lines.append(line + phase.get_state_display() + (f": {phase.reason}" if phase.reason else ""))
     return lines
 
@@ -58,6 +62,8 @@ class Screen:
 
     def show(self, lines: list[str]) -> None:
         lines = [printable(line) for line in lines]
+        if lines == self.drawn:
+            return
         if self.out.isatty():
             self._redraw(lines)
         else:
