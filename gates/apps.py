@@ -7,6 +7,8 @@ class GatesConfig(AppConfig):
     def ready(self) -> None:
         from gates import protocols
         from jobs import final
+        from record import copies
 
         protocols.register("generic", "gates.generic:PROTOCOL")
+        copies.register("gates.services.striking:clear_ballots")
         final.register("gates.prepared", "gates.gathering:PREPARED")

@@ -13,6 +13,7 @@ from django.utils import timezone
 from record import heads
 from record.access import Ability, require
 from record.canonical import canonical_text, link_digest, statement_digest
+from record.copies import clear_copies
 from record.errors import BadInput, InvalidTransition, StaleState
 from record.kinds import KINDS
 from record.models import ActorKind, ChainHead, Decision, Door, Event, Lab, Statement
@@ -127,6 +128,8 @@ def record_event(
 def strike_statement(*, decision: Decision, author: Author, reason: str) -> Decision:
     """Remove what a person wrote with a decision (a pasted secret), by a tombstone that keeps the chain valid.
 
+    Messages, ballots and the like that repeat it are struck too (see record.copies); backups and exports are not.
+
     Administrators only; NotAllowed else. The striking is itself a decision, and is returned. InvalidTransition where it
     was struck before.
     """
@@ -136,6 +139,7 @@ def strike_statement(*, decision: Decision, author: Author, reason: str) -> Deci
     if not reason.strip():
         raise BadInput("Say why the statement is struck (without repeating the secret).")
     with transaction.atomic():
+        written = Statement.objects.filter(pk=decision.pk).first()
         tombstone = record_decision(
             lab_id=decision.lab_id,
             subject=Subject("decision", decision.uuid, f"decision {decision.number}"),
@@ -144,6 +148,7 @@ def strike_statement(*, decision: Decision, author: Author, reason: str) -> Deci
         )
         if Statement.objects.filter(pk=decision.pk).strike(tombstone) != 1:
             raise InvalidTransition(f"What was written with decision {decision.number} was struck before.")
+        clear_copies(decision, written.reason if written else "")
     return tombstone
 
 

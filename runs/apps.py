@@ -9,7 +9,9 @@ class RunsConfig(AppConfig):
     def ready(self) -> None:
         from gates import protocols, subjects
         from jobs import final
+        from record import copies
 
+        copies.register("runs.services.striking:clear_reasons")
         final.register("runs.step_ended", "runs.services.ending:STEP_ENDED")
         subjects.register("phase", "runs.gatekeeping:KEEPER")
         for key in CHECKPOINTS:

@@ -8,7 +8,7 @@ from gates.services import may_answer
 from gates.tests.doubles import answer, ask
 from record.errors import BadInput, NotAllowed
 from record.models import Decision, Door, Event, Lab
-from record.services import Author
+from record.services import Author, strike_statement
 from record.tests.factories import People, make_person
 
 
@@ -30,6 +30,16 @@ def test_an_answer_decides(lab: Lab, people: People) -> None:
         "gate.ballot",
         "gate.decide",
     ]
+
+
+def test_a_struck_statement_is_gone_from_the_ballot_too(lab: Lab, people: People) -> None:
+    gate = ask(lab)
+    decision = answer(gate, people.reviewer, "reject", reason="the password is hunter2").decision
+    assert decision is not None
+    author = Author.person(people.administrator, Door.CLI)
+    strike_statement(decision=decision, author=author, reason="a password had been pasted")
+    ballot = gate.ballots.get()
+    assert (ballot.verdict, ballot.reason, ballot.answers) == ("reject", "", {})
 
 
 def test_the_second_is_told_who_decided_when_and_how(lab: Lab, people: People) -> None:

@@ -3,7 +3,11 @@
 import pytest
 
 from gates.models import Gate
+from record.access import Role
 from record.errors import BadInput
+from record.models import Event
+from record.services import Author, strike_statement
+from record.tests.factories import make_person
 from runs.services.control import skip_phase
 from runs.tests.factories import MANIFEST, Bench, phase_of, states, trace, write_pipeline
 
@@ -17,6 +21,16 @@ def test_a_phase_that_is_not_optional_needs_a_reason(bench: Bench) -> None:
     decision = skip_phase(phase=phase_of(run, "2"), author=bench.operator, reason="made elsewhere")
     assert states(run)["2"] == "skipped"
     assert (decision.verdict, decision.statement.reason) == ("skip", "made elsewhere")
+
+
+def test_a_struck_reason_is_gone_from_the_phase_too(bench: Bench) -> None:
+    run = bench.begin()
+    decision = skip_phase(phase=phase_of(run, "2"), author=bench.operator, reason="the password is hunter2")
+    assert "hunter2" in phase_of(run, "2").reason
+    lab_admin = make_person("keeper", run.lab, Role.ADMINISTRATOR)
+    strike_statement(decision=decision, author=Author.person(lab_admin, "cli"), reason="a password had been pasted")
+    assert phase_of(run, "2").reason.endswith(": (struck)")
+    assert not Event.objects.filter(message__contains="hunter2").exists()
 
 
 def test_an_optional_one_needs_none(bench: Bench) -> None:
