@@ -6,6 +6,7 @@ Paths are absolute text. Everything raises AdapterError or BadInput, in words; n
 import glob as globbing
 import os
 import re
+import secrets
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -153,9 +154,9 @@ class LocalShell:
 
 def write_whole(path: str, data: bytes, *, sync: bool, mode: int = 0o644) -> None:
     """Write `data` beside `path` and rename it there; with `sync` it outlives a power cut. Raises OSError."""
-    scratch = f"{path}.part{os.getpid()}"
+    scratch = f"{path}.part{secrets.token_hex(6)}"  # of this call alone: other threads may write the same file
     try:
-        descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(descriptor, "wb") as handle:
             handle.write(data)
             handle.flush()

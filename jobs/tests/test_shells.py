@@ -1,12 +1,13 @@
 """Files of a target, and which paths it may touch."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from jobs.models import Target
-from jobs.shells import LocalShell, explain, shell_for, within_roots
+from jobs.shells import LocalShell, explain, shell_for, within_roots, write_whole
 from record.errors import AdapterError, BadInput
 
 
@@ -111,3 +112,12 @@ def test_a_full_disk_is_transient_and_a_missing_folder_is_not() -> None:
 def test_commands_get_their_own_environment_only(tmp_path: Path) -> None:
     done = LocalShell().run(["/usr/bin/env"], env={"ONLY": "this"}, cwd=str(tmp_path), timeout_s=5)
     assert done.stdout == "ONLY=this\n"
+
+
+def test_threads_that_write_one_file_never_mix_their_texts(tmp_path: Path) -> None:
+    path, texts = str(tmp_path / "conf"), [bytes([65 + number]) * 200_000 for number in range(8)]
+    write = lambda text: [write_whole(path, text, sync=False) for _ in range(20)]  # noqa: E731
+    with ThreadPoolExecutor(len(texts)) as threads:
+        list(threads.map(write, texts))
+    assert Path(path).read_bytes() in texts
+    assert os.listdir(tmp_path) == ["conf"]
