@@ -17,6 +17,10 @@ class JobQuerySet(models.QuerySet[Any]):
         """Ended, and what follows their end has not been done."""
         return self.filter(final_handled=False, ended_at__isnull=False)
 
+    def within_reach(self, host: str) -> "JobQuerySet":
+        """Those whose files `host` can see: all but those on local targets of other hosts."""
+        return self.exclude(~models.Q(target__host=host), target__kind="local")
+
     def planned(self) -> "JobQuerySet":
         """Waiting to be submitted and not held back, oldest first."""
         return self.filter(ended_at=None, state=JobState.PLANNED, held=False).order_by("id")

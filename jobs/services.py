@@ -13,6 +13,7 @@ from jobs.parse import fill_pattern, script_resources
 from jobs.shells import within_roots
 from jobs.states import JOB, JobState
 from jobs.wake import wake_conduct
+from record.access import Ability, require
 from record.errors import BadInput, ConductorError
 from record.services import Author, Subject, record_event
 
@@ -104,9 +105,16 @@ def plan_job(
 
 
 def request_cancel(*, job: Job, author: Author, reason: str = "") -> None:
-    """Ask for a job's end: a planned one is cancelled at once, another is ended and verified gone soon.
+    """Ask for a job's end, as an operator may: see stop_job. NotAllowed, in words, for people who may not operate."""
+    if author.user is not None:
+        require(author.user, Ability.OPERATE, job.lab_id)
+    stop_job(job=job, author=author, reason=reason)
 
-    A job that has ended already stays as it is.
+
+def stop_job(*, job: Job, author: Author, reason: str = "") -> None:
+    """End a job in consequence of something else that `author` did (and was allowed to do): no right is asked for here.
+
+    A planned one is cancelled at once, another is ended and verified gone soon; one that has ended stays as it is.
     """
     with transaction.atomic():
         job.refresh_from_db()

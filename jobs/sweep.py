@@ -1,5 +1,6 @@
 """What is due among jobs, whoever asks."""
 
+from jobs.hosts import this_host
 from jobs.models import Job
 from jobs.patience import Patience
 from jobs.services import handle_final
@@ -9,8 +10,12 @@ _patience = Patience(longest_s=300)
 
 
 def handle_unhandled() -> int:
-    """Do what follows the end of jobs where that is still to be done; how many were done. A bad row stops no other."""
-    return _patience.each(Job.objects.unhandled().order_by("id").values_list("pk", flat=True), _follow_end, most=MOST)
+    """Do what follows the end of jobs where that is still to be done; how many were done. A bad row stops no other.
+
+    Jobs on local targets of other hosts are left to those: what they wrote can't be seen from here.
+    """
+    due = Job.objects.unhandled().within_reach(this_host()).order_by("id")
+    return _patience.each(due.values_list("pk", flat=True), _follow_end, most=MOST)
 
 
 def _follow_end(pk: int) -> bool:

@@ -14,7 +14,7 @@ from gates.services.people import require_any
 from gates.states import GATE, GateState
 from jobs.models import Job
 from jobs.querysets import JobQuerySet
-from jobs.services import plan_job, request_cancel
+from jobs.services import plan_job, stop_job
 from record.access import Ability
 from record.errors import AdapterError, ConductorError
 from record.services import Author
@@ -63,7 +63,7 @@ def retry_preparing(*, gate_id: int, author: Author) -> None:
 def stop_preparing(gate: Gate, author: Author) -> None:
     """Cancel what still makes evidence for a gate that needs none any more."""
     for job in _jobs(gate).live():
-        request_cancel(job=job, author=author, reason="the gate was withdrawn")
+        stop_job(job=job, author=author, reason="the gate was withdrawn")
 
 
 def receive_evidence(job: Job, gathered: Gathered) -> None:

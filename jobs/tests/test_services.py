@@ -6,16 +6,19 @@ from typing import Any
 
 import pytest
 from django.db import IntegrityError, connection
+from django.utils import timezone
 
 from jobs import custody, final, sweep
 from jobs.custody import claim_due, finish_job, record_running, take_over
 from jobs.endings import Ending
+from jobs.hosts import this_host
 from jobs.models import Job, Target
 from jobs.services import Resources, handle_final, hold_planned, release_held, request_cancel, resources_for
 from jobs.states import FINAL, JOB, JobState
-from record.errors import BadInput, StaleState
-from record.models import Event
+from record.errors import BadInput, NotAllowed, StaleState
+from record.models import Door, Event
 from record.services import Author
+from record.tests.factories import People
 
 pytestmark = pytest.mark.django_db
 
@@ -165,6 +168,25 @@ def test_cancelling_a_planned_job_is_done_at_once(plan: Plan) -> None:
     assert kinds(job) == ["job.plan", "job.cancel"]
 
 
+def test_the_service_itself_asks_whether_somebody_may_cancel(plan: Plan, people: People) -> None:
+    job = plan()
+    for person in (people.viewer, people.reviewer, people.outsider):
+        with pytest.raises(NotAllowed, match="you need the role operator or administrator"):
+            request_cancel(job=job, author=Author.person(person, Door.CLI))
+    assert (Job.objects.get().state, kinds(job)) == ("planned", ["job.plan"])
+    request_cancel(job=job, author=Author.person(people.operator, Door.CLI))
+    assert (Job.objects.get().state, kinds(job)) == ("cancelled", ["job.plan", "job.cancel"])
+
+
+def test_the_ends_of_another_hosts_jobs_are_left_to_it(plan: Plan) -> None:
+    job = running(plan, on_final="test.follow")
+    Job.objects.filter(pk=job.pk).update(state="succeeded", ended_at=timezone.now())
+    Target.objects.update(host="another")
+    assert (sweep.handle_unhandled(), follower.gathered) == (0, [])
+    Target.objects.update(host=this_host())
+    assert (sweep.handle_unhandled(), follower.gathered) == (1, ["succeeded"])
+
+
 def test_cancelling_a_running_job_only_asks(plan: Plan) -> None:
     job = running(plan)
     request_cancel(job=job, author=SOMEBODY)
@@ -233,7 +255,7 @@ def test_sweeps_use_the_partial_indexes(target: Target) -> None:
             Job.objects.away().filter(target=target),
             Job.objects.away().filter(target__in=[target.pk]).order_by("id"),
         ],
-        "job_unhandled": [Job.objects.unhandled().order_by("id")],
+        "job_unhandled": [Job.objects.unhandled().within_reach("here").order_by("id")],
     }
     for index, queries in plans.items():
         for query in queries:

@@ -4,7 +4,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from jobs.models import Job
-from jobs.services import hold_planned, release_held, request_cancel
+from jobs.services import hold_planned, release_held, stop_job
 from record.access import Ability, require
 from record.errors import BadInput, InvalidTransition
 from record.models import Decision
@@ -186,7 +186,7 @@ def _stop_phases(board: Board, author: Author, decision: Decision) -> None:
 def _cancel_jobs(phases: list[Phase], author: Author, reason: str) -> None:
     uuids = [phase.uuid for phase in phases]
     for job in Job.objects.live().filter(subject_uuid__in=uuids).order_by("id"):
-        request_cancel(job=job, author=author, reason=reason)
+        stop_job(job=job, author=author, reason=reason)
 
 
 def _lock(run_id: int, author: Author) -> Run:
