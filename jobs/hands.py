@@ -47,6 +47,7 @@ class Hands:
         self._kill_at: dict[int, float] = {}
         self._unsure: set[int] = set()  # handed over, but the database failed before it was written down
         self._patience = Patience(longest_s=60)
+        self._carriers = processes.Carriers(TOKEN_VARIABLE)
 
     def know_targets(self) -> None:
         """Read this host's targets anew, once a tick; whether one is paused is asked at each claim."""
@@ -260,19 +261,29 @@ class Hands:
             self._resolve(job)
 
     def _watch_memory(self, jobs: list[Job]) -> None:
-        """End jobs whose processes together hold more memory than they may; what left the session isn't seen."""
+        """End jobs whose processes together hold more memory than they may: their session, and all with their mark."""
         if not jobs:
             return
-        sessions: dict[int, list[processes.Stat]] = {}
-        for stat in processes.all_stats():
-            sessions.setdefault(stat.session, []).append(stat)
+        members = self._members(jobs)
         for job in jobs:
-            used = _memory_mib(sessions.get(processes.split_identity(job.native_id)[1], []), job.memory_mib)
+            used = _memory_mib(members[job.token], job.memory_mib)
             if used > job.memory_mib and processes.is_alive(job.native_id):
                 words = f"Its processes together used {used} MiB of memory; its limit is {job.memory_mib} MiB."
                 custody.note_stopping(job, "run_out_of_memory", words)
                 self._kill_at[job.pk] = processes.now_s()
                 self._guarded(job, self._end)
+
+    def _members(self, jobs: list[Job]) -> dict[str, list[processes.Stat]]:
+        """token -> living processes of each of these jobs."""
+        tokens = {processes.split_identity(job.native_id)[1]: job.token for job in jobs}
+        members: dict[str, list[processes.Stat]] = {job.token: [] for job in jobs}
+        stats = list(processes.all_stats())
+        for stat in stats:
+            token = tokens.get(stat.session) or self._carriers.value_of(stat)
+            if token in members:
+                members[token].append(stat)
+        self._carriers.forget_all_but(stats)
+        return members
 
     def _forget(self, pk: int) -> None:
         descriptor = self._pidfds.pop(pk, None)

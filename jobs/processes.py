@@ -6,7 +6,7 @@ An identity is the text `boot:pid:start`; `start` is in clock ticks since boot, 
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -154,6 +154,33 @@ def has_in_environment(pid: int, entry: str) -> bool:
     with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as handle:
         return entry.encode() in handle.read().split(b"\0")
     return False
+
+
+class Carriers:
+    """What each process has for one variable in the environment that it began with, read once a process."""
+
+    def __init__(self, variable: str) -> None:
+        self._prefix = f"{variable}=".encode()
+        self._values: dict[tuple[int, int], str] = {}
+
+    def value_of(self, stat: Stat) -> str:
+        """The variable's value; "" where it is not set, or the process is another user's."""
+        key = (stat.pid, stat.start)
+        if key not in self._values:
+            self._values[key] = self._read(stat.pid)
+        return self._values[key]
+
+    def forget_all_but(self, stats: Iterable[Stat]) -> None:
+        """Keep only what is known of these."""
+        alive = {(stat.pid, stat.start) for stat in stats}
+        self._values = {key: value for key, value in self._values.items() if key in alive}
+
+    def _read(self, pid: int) -> str:
+        with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as handle:
+            for entry in handle.read().split(b"\0"):
+                if entry.startswith(self._prefix):
+                    return entry.removeprefix(self._prefix).decode(errors="replace")
+        return ""
 
 
 def family(leader: str, entry: str) -> list[str]:

@@ -78,6 +78,17 @@ def test_memory_limit_counts_all_processes_together(stage: Stage) -> None:
     assert carriers(str(row["token"])) == []
 
 
+def test_memory_limit_counts_what_left_the_session(stage: Stage) -> None:
+    hog = "python3 -c 'import time; held = b\"x\" * (120 << 20); time.sleep(30)'"
+    stage.plan(f"setsid {hog} & sleep 30", memory_mib=100)
+    stage.conduct()
+
+    row = stage.until_state("out_of_memory")
+
+    assert "MiB of memory; its limit is 100 MiB" in row["reason"]
+    assert carriers(str(row["token"])) == []
+
+
 def test_slots_oldest_first_and_pausing(stage: Stage) -> None:
     stage.execute("update jobs_target set slots = 2")
     stage.plan("echo $CONDUCTOR_TOKEN >> ran; until [ -e go ]; do sleep 0.02; done", count=4)
