@@ -11,12 +11,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs import logs
+from jobs.check import check_target
 from jobs.models import Job, Target
 from jobs.reading import read_log
 from jobs.services import request_cancel
 from record.access import Ability
 from record.models import Lab
-from record.rest import Command, LabReadOnly, RefusalOutput, StrictSerializer
+from record.rest import Command, LabReadOnly, NoInput, RefusalOutput, StrictSerializer
 from record.services import Author
 
 STREAMS = {"stdout": "out", "stderr": "err"}
@@ -146,4 +147,30 @@ class CancelJob(Command):
         request_cancel(job=found, author=author, **given)
 
 
-commands = [path("jobs/<int:pk>/cancel/", CancelJob.as_view(), name="job-cancel")]
+class FindingOutput(serializers.Serializer[Any]):
+    """One thing that was looked at."""
+
+    ok = serializers.BooleanField()
+    message = serializers.CharField(help_text="what is the case and, where it is not ok, what to do")
+
+
+class CheckTarget(Command):
+    """Look now at everything that a job needs on the target; it takes a minute at most."""
+
+    queryset = TargetViewSet.queryset
+    input_class = NoInput
+    output_class = FindingOutput
+    ability = Ability.OPERATE
+    operation = "targets_check"
+
+    @extend_schema(responses={200: FindingOutput(many=True), 403: RefusalOutput, 404: RefusalOutput})
+    def post(self, request: Request, pk: int) -> Response:
+        found = self.find(request, pk)
+        self.given(request, found)
+        return Response(FindingOutput(check_target(found), many=True).data)
+
+
+commands = [
+    path("jobs/<int:pk>/cancel/", CancelJob.as_view(), name="job-cancel"),
+    path("targets/<int:pk>/check/", CheckTarget.as_view(), name="target-check"),
+]

@@ -1,11 +1,14 @@
 """Targets, and the jobs that run on them with their logs."""
 
+from typing import Any
+
 from django.contrib import messages
 from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
+from jobs.check import check_target
 from jobs.forms import PIECE_BYTES, LogRequest
 from jobs.models import Job, Target
 from jobs.reading import show_log
@@ -32,12 +35,33 @@ def targets(request: HttpRequest) -> HttpResponse:
 @require_safe
 def target(request: HttpRequest, pk: int) -> HttpResponse:
     """One target: its limits, what runs on it, and what happened there."""
+    return _target_page(request, pk)
+
+
+def _target_page(request: HttpRequest, pk: int, **more: Any) -> HttpResponse:
     row = get_object_or_404(visible(Target.objects.select_related("lab").annotate(**_OCCUPANCY), request.user), pk=pk)
     jobs = list(Job.objects.filter(target=row).live()[:50]) + list(
         Job.objects.filter(target=row).exclude(ended_at=None).order_by("-ended_at")[:20]
     )
-    context = {"target": row, "jobs": jobs, "events": list(Event.objects.about(row)[:20])}
+    context = {
+        "target": row,
+        "jobs": jobs,
+        "events": list(Event.objects.about(row)[:20]),
+        "may_check": can(request.user, Ability.OPERATE, row.lab_id),
+        **more,
+    }
     return live_page(request, page="jobs/target.html", part="jobs/_target.html", context=context, every_s=10)
+
+
+@require_POST
+def check(request: HttpRequest, pk: int) -> HttpResponse:
+    """Look now at everything that a job needs on a target; the findings, or for htmx only those."""
+    row = get_object_or_404(visible(Target.objects.all(), request.user), pk=pk)
+    require(request.user, Ability.OPERATE, row.lab_id)
+    findings = check_target(row)
+    if request.headers.get("HX-Request") == "true":
+        return render(request, "jobs/_findings.html", {"findings": findings})
+    return _target_page(request, pk, findings=findings)
 
 
 @require_safe

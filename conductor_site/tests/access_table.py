@@ -53,6 +53,7 @@ GET    record:decisions        -          302 200 200 200 200 200
 GET    record:decision         decision   302 404 200 200 200 200
 GET    jobs:targets            -          302 200 200 200 200 200
 GET    jobs:target             target     302 404 200 200 200 200
+POST   jobs:check              target     302 404 403 200 403 200
 GET    jobs:job                job        302 404 200 200 200 200
 GET    jobs:log                job        302 404 200 200 200 200
 POST   jobs:cancel             job        302 404 403 302 403 302
@@ -73,6 +74,7 @@ GET    api:event-list          -          401 200 200 200 200 200
 GET    api:event-detail        event      401 404 200 200 200 200
 GET    api:target-list         -          401 200 200 200 200 200
 GET    api:target-detail       target     401 404 200 200 200 200
+POST   api:target-check        target     401 404 403 200 403 200
 GET    api:job-list            -          401 200 200 200 200 200
 GET    api:job-detail          job        401 404 200 200 200 200
 GET    api:job-log             job        401 404 200 200 200 200

@@ -8,6 +8,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from jobs.hosts import this_host
 from jobs.models import Job, Target
 from record.models import Lab
 from record.tests.factories import People
@@ -104,6 +105,20 @@ def test_cancelling_is_for_operators(client: Client, people: People, job: Job) -
     assert client.post(url, {"reason": "wrong"}).status_code == 302
     job.refresh_from_db()
     assert job.cancel_requested_at is not None
+
+
+def test_checking_a_target_says_in_words_what_is_wrong(client: Client, people: People, job: Job) -> None:
+    page, check = (reverse(f"jobs:{name}", args=[job.target_id]) for name in ("target", "check"))
+    client.force_login(people.viewer)
+    assert check not in client.get(page).content.decode()
+    assert client.post(check).status_code == 403
+    client.force_login(people.operator)
+    assert check in client.get(page).content.decode()
+    whole = client.post(check).content.decode()
+    assert "It belongs to the host h, this is" in whole and "<h1" in whole
+    Target.objects.update(host=this_host(), roots=["/no/such/folder"])
+    part = client.post(check, headers={"HX-Request": "true"}).content.decode()
+    assert "The root /no/such/folder is not there" in part and "<h1" not in part
 
 
 def test_a_target_shows_its_limits_and_jobs(client: Client, people: People, job: Job) -> None:
