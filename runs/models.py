@@ -12,6 +12,8 @@ from record.services import Subject
 from runs.querysets import PhaseQuerySet, RunQuerySet
 from runs.states import Completion, PhaseState, RunState
 
+TITLE_CHARS = 80  # of a phase's title, in sentences
+
 
 class Pipeline(Identified):
     """A folder with a manifest, an overlay and scripts, as a lab keeps it."""
@@ -169,14 +171,24 @@ class Phase(Identified):
         indexes = [models.Index(fields=["state", "run"])]
 
     def __str__(self) -> str:
-        return self.label
+        return self.named
 
     @property
     def label(self) -> str:
+        """Its key and species, in short."""
         return f"{self.key} ({self.species.label})" if self.species else self.key
 
+    @property
+    def named(self) -> str:
+        """As sentences name it: Alignment (phase 2), or with its species Picks (phase 4c, alpha)."""
+        key = self.key if self.key.casefold().startswith("phase") else f"phase {self.key}"
+        if self.title.casefold() in ("", self.key.casefold(), key.casefold()):
+            return f"{key} ({self.species.label})" if self.species else key
+        title = self.title if len(self.title) <= TITLE_CHARS else f"{self.title[: TITLE_CHARS - 1].rstrip()}…"
+        return f"{title} ({key}, {self.species.label})" if self.species else f"{title} ({key})"
+
     def subject(self) -> Subject:
-        return Subject("phase", self.uuid, f"{self.run.name}, phase {self.label}", self.run.uuid)
+        return Subject("phase", self.uuid, f"{self.run.name}, {self.named}", self.run.uuid)
 
     def facts(self) -> dict[str, Any]:
         return {"run": self.run_id, "phase": self.label, "state": self.state, "attempt": self.attempt}

@@ -38,7 +38,7 @@ def ask_gate(phase: Phase, gate: GateSpec) -> None:
             **describe_gate(phase, gate),
         )
     elif last.state not in _IN_APPLICATION:
-        _ask_again(last, f"Phase {phase.label} has come to this gate again (attempt {phase.attempt}).")
+        _ask_again(last, f"{phase.named} has come to this gate again (attempt {phase.attempt}).")
 
 
 def _ask_again(last: Gate, reason: str) -> None:
@@ -54,7 +54,7 @@ def describe_gate(phase: Phase, gate: GateSpec) -> dict[str, Any]:
     return {
         "protocol": gate.protocol,
         "title": gate.title,
-        "context": f"{phase.run.name}, phase {phase.label}",
+        "context": f"{phase.run.name}, {phase.named}",
         "options": gate.options,
         "policy": gate.policy,
     }
@@ -95,6 +95,6 @@ def mark_stale(phases: list[Phase], decision: Decision, message: str) -> None:
             lab_id=phase.run.lab_id,
             kind="phase.mark_stale",
             subject=phase.subject(),
-            message=f"{phase.label}: {message}",
+            message=f"{phase.named}: {message}",
             decision=decision,
         )

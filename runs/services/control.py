@@ -79,9 +79,9 @@ def retry_phase(*, phase: Phase, author: Author, reason: str = "") -> None:
     with transaction.atomic():
         board, phase = _lock_phase(phase, author)
         _refuse_unless(
-            phase.state == PhaseState.FAILED, f"Phase {phase.label} is {phase.state}: only a failed one is retried."
+            phase.state == PhaseState.FAILED, f"{phase.named} is {phase.state}: only a failed one is retried."
         )
-        message = _said(f"{phase.label}: tried again by {author.name}", reason)
+        message = _said(f"{phase.named}: tried again by {author.name}", reason)
         unasked = [gate for gate in board.spec.gates_at(phase.key, "before") if gate.key not in phase.gates_passed]
         if unasked or not board.is_free(phase):
             move(phase, "reset", message=message, reason="", gate_asked="")
@@ -96,13 +96,13 @@ def skip_phase(*, phase: Phase, author: Author, reason: str = "") -> Decision:
         board, phase = _lock_phase(phase, author)
         _refuse_unless(
             PHASE.allows(phase.state, "skip"),
-            f"Phase {phase.label} is {phase.state}: it can't be skipped now.",
+            f"{phase.named} is {phase.state}: it can't be skipped now.",
         )
         if not phase.optional and not reason.strip():
-            raise BadInput(f"Phase {phase.label} is not optional: say why it is skipped.", code="reason_owed")
+            raise BadInput(f"{phase.named} is not optional: say why it is skipped.", code="reason_owed")
         refuse_while_applied([phase])
         decision = _decide(phase, author, "skip", reason)
-        message = _said(f"{phase.label}: skipped by {author.name}", reason)
+        message = _said(f"{phase.named}: skipped by {author.name}", reason)
         why = _said(f"Skipped by {author.name}", reason)
         move(phase, "skip", message=message, decision=decision, reason=why, gate_asked="", ended_at=timezone.now())
         withdraw_gates([phase], author, message, decision)
@@ -120,7 +120,7 @@ def run_again_from(*, phase: Phase, author: Author, reason: str = "", keep_outpu
         board, phase = _lock_phase(phase, author, ended_ok=True)
         _refuse_unless(
             has_begun(phase) or phase.attempt > 0,
-            f"Phase {phase.label} has not been run yet: there is nothing to do again.",
+            f"{phase.named} has not been run yet: there is nothing to do again.",
         )
         refuse_while_applied([phase, *board.dependents(phase)])
         decision = _decide(phase, author, "run_again", reason)
@@ -139,21 +139,21 @@ def reset_from(
     """
     run = board.run
     if run.state == RunState.DONE:
-        move_run(run, "reopen", message=f"{run.name}: {phase.label} is {message}", decision=decision, ended_at=None)
+        move_run(run, "reopen", message=f"{run.name}: {phase.named} is {message}", decision=decision, ended_at=None)
     later = list(board.dependents(phase))
     done = [each for each in later if each.state == PhaseState.DONE]
     begun = [each for each in later if each.state not in (PhaseState.DONE, PhaseState.SKIPPED, PhaseState.PENDING)]
     reset = [phase, *begun]
-    _cancel_jobs(reset, author, f"{phase.label} is {message}")
+    _cancel_jobs(reset, author, f"{phase.named} is {message}")
     for each in reset:
         if each.state != PhaseState.PENDING:
-            text = f"{each.label}: {message}" if each is phase else f"{each.label}: reset, {phase.label} is {message}"
+            text = f"{each.named}: {message}" if each is phase else f"{each.named}: reset, {phase.named} is {message}"
             move(each, "reset", message=text, decision=decision, **_cleared(each, keep_outputs))
     for each in done:
         Phase.objects.filter(pk=each.pk).update(again=True, afresh=not keep_outputs)
         each.again, each.afresh = True, not keep_outputs
-    mark_stale(done, decision, f"out of date, {phase.label} is {message}")
-    withdraw_gates([phase, *later], author, f"{phase.label} is {message}", decision)
+    mark_stale(done, decision, f"out of date, {phase.named} is {message}")
+    withdraw_gates([phase, *later], author, f"{phase.named} is {message}", decision)
     advance(run, board)
 
 

@@ -34,4 +34,4 @@ def move_run(run: Run, event: str, *, message: str = "", decision: Decision | No
 
 def fail_phase(phase: Phase, reason: str, **changes: Any) -> None:
     """The phase failed, for a reason in words."""
-    move(phase, "fail", message=f"{phase.label} failed: {reason}", reason=reason, ended_at=timezone.now(), **changes)
+    move(phase, "fail", message=f"{phase.named} failed: {reason}", reason=reason, ended_at=timezone.now(), **changes)

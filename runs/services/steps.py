@@ -25,7 +25,7 @@ def plan_step(board: Board, phase: Phase, step: int) -> Job:
     script = script_text(board.run, name)
     return plan_job(
         target=board.run.target,
-        name=f"{board.run.name} {phase.label} {name}"[:200],
+        name=f"{board.run.name}: {phase.named}, {name}"[:200],
         subject=phase.subject(),
         script=script,
         script_name=name.rsplit("/", 1)[-1],

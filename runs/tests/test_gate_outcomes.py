@@ -46,8 +46,8 @@ def test_rejected_the_lane_stops_and_says_why(bench: Bench) -> None:
     overlay = OVERLAY.replace("after: 2", "after: 3a")
     run = at_the_gate(bench, overlay)
     gates = {KEEPER.describe(gate): gate for gate in Gate.objects.filter(state="open")}
-    bench.answer(gates["first, phase 3a (alpha)"], "reject", "not this species")
-    bench.answer(gates["first, phase 3a (beta)"])
+    bench.answer(gates["first, Pick (phase 3a, alpha)"], "reject", "not this species")
+    bench.answer(gates["first, Pick (phase 3a, beta)"])
     bench.drive()
 
     assert states(run)["3a (alpha)"] == "failed" and states(run)["3b (alpha)"] == "pending"
