@@ -103,6 +103,10 @@ class GateDetail(GateOutput):
     ballots = BallotOutput(many=True, read_only=True)
     previous = serializers.PrimaryKeyRelatedField[Gate](read_only=True)
     next = serializers.SerializerMethodField(help_text="the iteration after this one, if it was reopened")
+    intro = serializers.SerializerMethodField(help_text="what to look at, in words; mostly empty")
+    replaces = serializers.SerializerMethodField(
+        help_text="uuid of the earlier decision that an answer replaces (a reason is owed); null where there is none"
+    )
     may_answer = serializers.SerializerMethodField(help_text="whether you may answer it now")
     verdicts = serializers.SerializerMethodField(help_text="what can be said; empty without its protocol")
     form = serializers.SerializerMethodField(help_text="what is asked with the answer; null without its protocol")
@@ -110,11 +114,19 @@ class GateDetail(GateOutput):
     class Meta(GateOutput.Meta):
         fields = [
             *GateOutput.Meta.fields, "previous", "next", "policy", "suggestion", "figures", "notes", "digest",
-            "may_answer", "verdicts", "form", "evidence", "ballots",
+            "intro", "replaces", "may_answer", "verdicts", "form", "evidence", "ballots",
         ]  # fmt: skip
 
     def get_next(self, gate: Gate) -> int | None:
         return gate.next.pk if hasattr(gate, "next") else None
+
+    def get_intro(self, gate: Gate) -> str:
+        protocol = find_protocol(gate)
+        return protocol.intro(gate) if protocol else ""
+
+    def get_replaces(self, gate: Gate) -> UUID | None:
+        earlier = services.last_decision(gate)
+        return earlier.uuid if earlier else None
 
     @extend_schema_field(MayAnswerOutput)
     def get_may_answer(self, gate: Gate) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from jobs.states import JobState
 from record.errors import BadInput, ConductorError
 
 OUT_VARIABLE = "CONDUCTOR_EVIDENCE_OUT"
+INDEXES = ["*/index.json", "*/*/index.json"]
 
 
 @dataclass
@@ -52,17 +53,19 @@ PREPARED = Prepared()
 
 
 def gather_evidence(shell: Shell, out_dir: str) -> Gathered:
-    """Read every renderer's index below `out_dir` and copy its files into the store.
+    """Read every renderer's index below `out_dir`, one or two folders deep, and copy its files into the store.
 
     A piece that can't be kept is left out, with a note; an index that can't be read, or nothing at all, is BadInput.
     """
     gathered = Gathered()
     room = store.MAX_GATE_BYTES
-    for fact in shell.glob(out_dir, ["*/index.json"])["*/index.json"]:
+    found = shell.glob(out_dir, INDEXES)
+    for fact in sorted((fact for facts in found.values() for fact in facts), key=lambda fact: fact.path):
         folder = PurePosixPath(fact.path).parent
-        index = _read_index(shell, fact.path, fact.size_bytes, folder.name)
+        name = str(folder.relative_to(out_dir))
+        index = _read_index(shell, fact.path, fact.size_bytes, name)
         gathered.notes += index.warnings
-        gathered.figures[folder.name] = index.figures
+        gathered.figures[name] = index.figures
         room = _copy_all(shell, str(folder), index, gathered, room)
     if not gathered.pieces:
         raise BadInput("; ".join([f"no evidence was made in {out_dir}", *gathered.notes])[:2000])

@@ -169,6 +169,9 @@ class Generic(Defaults):
             return VERDICTS
         return {key: _labelled(VERDICTS.get(key, NEUTRAL), label) for key, label in labels.items()}
 
+    def intro(self, gate: Gate) -> str:
+        return str(gate.options.get("intro", ""))
+
     def plan(self, gate: Gate) -> Preparation | None:
         _checked(gate.options)
         commands = gate.options.get("commands")

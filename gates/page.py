@@ -11,7 +11,7 @@ from gates.forms import DelegateForm
 from gates.models import Gate
 from gates.policy import Policy, whom_text
 from gates.protocols import GateProtocol, find_protocol, unknown_text
-from gates.services import may_answer
+from gates.services import last_decision, may_answer
 from gates.showing import arrange
 from gates.states import GATE, GateState
 from gates.tables import read_table
@@ -39,6 +39,8 @@ def gate_page(
         "subject_url": subjects.url(gate),
         "protocol": protocol,
         "unknown": "" if protocol else unknown_text(gate),
+        "intro": protocol.intro(gate) if protocol else "",
+        "replaces": last_decision(gate),
         "form": form,
         "table_fields": [bound for bound in form or () if isinstance(bound.field, Items)],
         "plain_fields": plain,

@@ -52,7 +52,7 @@ class Preparation:
     """How a gate's evidence is made: commands that run in order in one job, each with its own folder under `out_dir`.
 
     A command writes an `index.json` into the folder that is appended to it as `--out FOLDER` (unless it names one of
-    its own). The folders are absolute, on the target.
+    its own), or one into each of several folders below it. The folders are absolute, on the target.
     """
 
     commands: list[list[str]]
@@ -73,6 +73,9 @@ class GateProtocol(Protocol):
 
     def verdicts_at(self, gate: Gate) -> dict[str, Verdict]:
         """What can be said at this gate, in the order of showing; mostly `verdicts`."""
+
+    def intro(self, gate: Gate) -> str:
+        """What to look at, in a sentence or two; mostly empty."""
 
     def plan(self, gate: Gate) -> Preparation | None:
         """How the evidence is made; None: there is nothing to make, the gate opens at once. Reads the database only."""
@@ -106,6 +109,9 @@ class Defaults:
 
     def verdicts_at(self, gate: Gate) -> dict[str, Verdict]:
         return self.verdicts
+
+    def intro(self, gate: Gate) -> str:
+        return ""
 
     def plan(self, gate: Gate) -> Preparation | None:
         return None

@@ -3,11 +3,12 @@
 from django.urls import NoReverseMatch, reverse
 
 from gates.models import Gate
-from gates.protocols import APPROVE, REJECT, SEND_BACK
+from gates.protocols import APPROVE, REJECT, SEND_BACK, Preparation
 from gates.subjects import Renewal
-from record.errors import InvalidTransition
+from record.errors import BadInput, InvalidTransition
 from record.models import Decision
 from record.services import Author
+from runs.evidence import filled, preparation
 from runs.models import Phase
 from runs.pipeline.spec import GateSpec, PipelineSpec, spec_of
 from runs.services.asking import describe_gate, mark_stale, pass_gate
@@ -42,8 +43,7 @@ class PhaseKeeper:
         phase = _find(gate)
         if phase is None or phase.state != PhaseState.CHECKPOINT or phase.gate_asked != gate.key:
             return
-        how = gate.get_state_display().lower()
-        reason = f"The gate {gate.title} is {how}. Reopen it, skip the phase, or run it again."
+        reason = f"The gate {gate.title} is {gate.state_text}. Reopen it, skip the phase, or run it again."
         Phase.objects.filter(pk=phase.pk, gate_asked=gate.key).update(reason=reason)
 
     def reopened(self, gate: Gate) -> None:
@@ -63,6 +63,13 @@ class PhaseKeeper:
         spec = _spec_of_gate(phase, gate.key) if phase else None
         return Renewal(**describe_gate(phase, spec)) if phase and spec else None
 
+    def preparation(self, gate: Gate, commands: list[list[str]]) -> Preparation:
+        """The renderers that a described gate names, with its files and the run's values; BadInput where they lack."""
+        phase = _find(gate)
+        if phase is None:
+            raise BadInput("The phase that this gate is about isn't there.")
+        return preparation(phase, gate, filled(phase, gate, commands))
+
     def url(self, gate: Gate) -> str:
         """The page of the phase; empty where there are no pages."""
         phase = _find(gate)
@@ -74,7 +81,7 @@ class PhaseKeeper:
     def describe(self, gate: Gate) -> str:
         """Run and phase, in words."""
         phase = _find(gate)
-        return f"{phase.run.name}, phase {phase.label}" if phase else gate.context
+        return f"{phase.run.name}, {phase.named}" if phase else gate.context
 
 
 def author_of(decision: Decision) -> Author:
@@ -103,14 +110,14 @@ def _reject(board: Board, phase: Phase, gate: Gate, decision: Decision) -> None:
         move_run(
             board.run,
             "reopen",
-            message=f"{board.run.name}: {phase.label} was rejected",
+            message=f"{board.run.name}: {phase.named} was rejected",
             decision=decision,
             ended_at=None,
         )
     fail_phase(phase, reason, gate_asked="")
     if done:
         later = [each for each in board.dependents(phase) if each.state == PhaseState.DONE]
-        mark_stale(later, decision, f"{phase.label} was rejected since")
+        mark_stale(later, decision, f"{phase.named} was rejected since")
 
 
 _OUTCOMES = {APPROVE: _approve, SEND_BACK: _send_back, REJECT: _reject}
@@ -139,7 +146,8 @@ def _reason(decision: Decision) -> str:
 
 
 def _find(gate: Gate) -> Phase | None:
-    return Phase.objects.select_related("run__snapshot", "species").filter(uuid=gate.subject_uuid).first()
+    phases = Phase.objects.select_related("run__snapshot", "run__target", "species")
+    return phases.filter(uuid=gate.subject_uuid).first()
 
 
 KEEPER = PhaseKeeper()

@@ -7,6 +7,7 @@ from gates.services.clocks import escalate_gate, extend_deadlines, time_out_gate
 from gates.services.delegating import delegate_gate
 from gates.services.preparing import prepare_gate, retry_preparing
 from gates.services.refusals import may_answer
+from gates.services.statements import last_decision
 
 __all__ = [
     "Answer",
@@ -15,6 +16,7 @@ __all__ = [
     "delegate_gate",
     "escalate_gate",
     "extend_deadlines",
+    "last_decision",
     "may_answer",
     "prepare_gate",
     "reopen_gate",

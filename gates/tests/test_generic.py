@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 from django.http import QueryDict
+from django.test import Client
 
 from gates.errors import InvalidAnswers, ReasonOwed
 from gates.generic import PROTOCOL, faults
@@ -220,3 +221,13 @@ def test_commands_where_the_subject_runs_none(lab: Lab) -> None:
     gate = ask(lab, protocol="generic", options={"commands": [["slices", "rec/TS_001.mrc"]]})
 
     assert gate.state == "prepare_failed" and "can't have evidence made by commands" in gate.error
+
+
+def test_what_to_look_at_is_shown_on_the_page_and_told_by_the_api(
+    lab: Lab, people: People, gate: Gate, client: Client
+) -> None:
+    client.force_login(people.reviewer)
+    assert "Look at the slices." in client.get(f"/gates/{gate.pk}/").content.decode()
+    assert client.get(f"/api/v1/gates/{gate.pk}/").json()["intro"] == "Look at the slices."
+    other = ask(lab)
+    assert client.get(f"/api/v1/gates/{other.pk}/").json()["intro"] == ""

@@ -10,7 +10,7 @@ from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
 from gates.models import Evidence, Gate
-from gates.services import answer_gate
+from gates.services import answer_gate, apply_gate, reopen_gate
 from gates.store import put
 from gates.tests.doubles import answer, ask
 from record.models import Decision, Door, Lab
@@ -233,3 +233,18 @@ def test_the_queries_do_not_grow_with_the_evidence(
     client.force_login(people.reviewer)
     with django_assert_max_num_queries(24):
         client.get(reverse("gates:detail", args=[gate.pk]))
+
+
+def test_that_an_earlier_decision_is_replaced_is_said_beforehand(client: Client, lab: Lab, people: People) -> None:
+    gate = ask(lab)
+    assert "replaces an earlier decision" not in page(client, gate, people.reviewer)
+    earlier = answer(gate, people.reviewer).decision
+    apply_gate(gate.pk)
+    fresh = reopen_gate(gate_id=gate.pk, author=Author.person(people.reviewer, Door.WEB), reason="a second look")
+
+    text = page(client, fresh, people.reviewer)
+
+    assert "Your answer replaces an earlier decision (approve by reviewer" in text and "a reason is owed" in text
+    assert client.get(f"/api/v1/gates/{fresh.pk}/").json()["replaces"] == str(earlier.uuid)
+    assert post(client, fresh, people.reviewer).status_code == 400
+    assert post(client, fresh, people.reviewer, reason="looked again").status_code == 302

@@ -1,25 +1,18 @@
 """What the checkpoints of cryo-ET runs share: their phase, its files, and how their pictures are made."""
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
-from django.conf import settings
-
 from gates.models import Gate
 from gates.protocols import APPROVE, Defaults, Preparation
-from jobs.services import Resources
 from record.errors import BadInput
 from record.models import Decision
+from runs.evidence import files_of, needed_files, preparation
 from runs.gatekeeping import author_of
 from runs.models import Phase, Run
 from runs.pipeline.spec import PipelineSpec, spec_of
 from runs.services.values import resolved_values
 from runs.states import RunState
-
-EVIDENCE_FOLDER = ".conductor/evidence"
-TIME_LIMIT_S = 1800
-MEMORY_MIB = 4096
 
 __all__ = ["Checkpoint", "author_of", "number_or_none", "phase_of", "run_values", "series_names", "spec_of_gate"]
 
@@ -48,33 +41,15 @@ class Checkpoint(Defaults):
 
     def preparation(self, gate: Gate, commands: list[list[str]]) -> Preparation:
         """The renderers' `commands` (subcommand and arguments) as one job in the run's folder, on its target."""
-        run = phase_of(gate).run
-        return Preparation(
-            commands=[[sys.executable, "-m", "runs.qc", *command] for command in commands],
-            target=run.target,
-            work_dir=run.work_dir,
-            out_dir=f"{run.work_dir}/{EVIDENCE_FOLDER}/{gate.uuid}",
-            environment={"PYTHONPATH": str(settings.BASE_DIR)},
-            resources=Resources(
-                time_limit_s=min(TIME_LIMIT_S, run.target.max_time_limit_s),
-                memory_mib=min(MEMORY_MIB, run.target.max_memory_mib),
-                cpus=1,
-            ),
-        )
+        return preparation(phase_of(gate), gate, commands)
 
     def files(self, gate: Gate, name: str) -> dict[str, str]:
         """series (or empty) -> absolute path of what the phase's verification found for that file pattern."""
-        phase = phase_of(gate)
-        found = phase.files.get(gate.key, {}).get(name, {})
-        return {series: f"{phase.run.work_dir}/{path}" for series, path in sorted(found.items())}
+        return files_of(phase_of(gate), gate, name)
 
     def needed(self, gate: Gate, name: str) -> dict[str, str]:
         """As `files`; BadInput where there is none."""
-        found = self.files(gate, name)
-        if not found:
-            pattern = spec_of_gate(gate).gate(gate.key).files.get(name, name)
-            raise BadInput(f"There is nothing to show: no file {pattern} was found when the phase had ended.")
-        return found
+        return needed_files(phase_of(gate), gate, name)
 
     def the_file(self, gate: Gate, name: str) -> str:
         """The one file of that name; BadInput where it isn't there."""

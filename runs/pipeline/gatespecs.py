@@ -2,12 +2,15 @@
 
 from typing import Any
 
-from gates import policy
+from gates import generic, policy
 from gates.models import Gate
 from gates.protocols import find_protocol, keys
+from runs.evidence import command_faults
 from runs.pipeline.outputs import is_checkable
 from runs.pipeline.spec import GateSpec
 from runs.pipeline.yamlfile import YamlFile
+
+GENERIC = generic.Generic.key
 
 
 def read_gates(overlay: YamlFile, per_species: dict[str, bool]) -> tuple[GateSpec, ...]:
@@ -74,8 +77,16 @@ def _check_protocol(overlay: YamlFile, i: int, gate: GateSpec) -> None:
             overlay.fault(f"gate {gate.key!r}: {gate.protocol} needs the pattern of a file {name!r}", "gates", i)
     for message in protocol.faults(gate.options):
         overlay.fault(f"gate {gate.key!r}: {message}", "gates", i, "options")
+    for message in _command_faults(gate):
+        overlay.fault(f"gate {gate.key!r}: {message}", "gates", i, "options", "commands")
     for message in policy_faults(gate.policy, list(protocol.verdicts_at(row))):
         overlay.fault(f"gate {gate.key!r}: {message}", "gates", i, "policy")
+
+
+def _command_faults(gate: GateSpec) -> list[str]:
+    """What is wrong with the commands of a described gate; only where its options hold at all."""
+    commands = gate.options.get("commands", [])
+    return command_faults(commands, gate.files) if gate.protocol == GENERIC and not generic.faults(gate.options) else []
 
 
 def policy_faults(given: dict[str, Any], verdicts: list[str]) -> list[str]:

@@ -31,11 +31,14 @@ RENDERERS = {
     "averages": ("runs.qc.averages", "render", "central sections and projections of averaged maps"),
 }
 BAD_INPUT = 2
+SEVERAL, THEN = "several", "--then"  # several SUBCOMMAND ... --then SUBCOMMAND ... --out DIR
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one renderer; 0 when something was rendered, 2 with a sentence on stderr when nothing could be."""
     argv = sys.argv[1:] if argv is None else argv
+    if argv and argv[0] == SEVERAL:
+        return _several(argv[1:])
     if not argv or argv[0] not in RENDERERS:
         _overview().parse_args(argv)
         return BAD_INPUT
@@ -52,6 +55,29 @@ def main(argv: list[str] | None = None) -> int:
     except MemoryError:
         print(f"{name}: not enough memory for these inputs; give the job more, or bin the maps", file=sys.stderr)
     return BAD_INPUT
+
+
+def _several(argv: list[str]) -> int:
+    """Run renderers one after the other, each into a folder of its own below --out; the first failure ends it."""
+    *words, option, out = argv if len(argv) > 2 else ["", "", ""]
+    if option != "--out":
+        print(f"{SEVERAL}: give --out DIR, last of all", file=sys.stderr)
+        return BAD_INPUT
+    for number, command in enumerate(_split(words), start=1):
+        folder = f"{out}/{number:03d}_{command[0]}" if command else out
+        if code := main([*command, *(["--out", folder] if command else [])]):
+            return code
+    return 0
+
+
+def _split(words: list[str]) -> list[list[str]]:
+    commands: list[list[str]] = [[]]
+    for word in words:
+        if word == THEN:
+            commands.append([])
+        else:
+            commands[-1].append(word)
+    return commands
 
 
 def _render(name: str, function: Callable[[argparse.Namespace, Index], None], args: argparse.Namespace) -> int:
@@ -74,7 +100,9 @@ def _overview() -> argparse.ArgumentParser:
         prog="python -m runs.qc",
         usage="%(prog)s SUBCOMMAND ... --out DIR [--json]",
         description="Pictures and figures for the gates of a cryo-ET pipeline.\n\nsubcommands:\n" + "\n".join(lines),
-        epilog="python -m runs.qc SUBCOMMAND --help shows the options of one.",
+        epilog="python -m runs.qc SUBCOMMAND --help shows the options of one.\n"
+        f"python -m runs.qc {SEVERAL} SUBCOMMAND ... {THEN} SUBCOMMAND ... --out DIR runs several in one process, "
+        "each into a folder of its own below DIR.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("subcommand", choices=list(RENDERERS), metavar="SUBCOMMAND", help=argparse.SUPPRESS)

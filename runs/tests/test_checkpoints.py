@@ -170,16 +170,14 @@ def test_picks_and_refinement_plan_what_is_there(bench: Bench, run: Run) -> None
     phase.save()
     plan = protocol_for(at(phase, "picks", "picks_qc")).plan(at(phase, "picks", "picks_qc"))
     assert plan is not None
-    commands = [" ".join(command[3:]) for command in plan.commands]
+    [command] = plan.commands
     root = run.work_dir
     score = "--min-score 0.5"
-    assert (
-        commands[0]
-        == f"picks --tomogram {root}/tomogram/TS_001 --picks {root}/picks/TS_001 --truth {root}/truth/TS_001 {score}"
-    )
-    assert commands[1] == f"picks --tomogram {root}/tomogram/TS_002 --picks {root}/picks/TS_002 {score}"
-    assert (
-        commands[2] == f"histogram --picks {root}/picks/TS_001 {root}/picks/TS_002 --truth {root}/truth/TS_001 {score}"
+    assert " ".join(command[3:]) == (
+        f"several picks --tomogram {root}/tomogram/TS_001 --picks {root}/picks/TS_001"
+        f" --truth {root}/truth/TS_001 {score}"
+        f" --then picks --tomogram {root}/tomogram/TS_002 --picks {root}/picks/TS_002 {score}"
+        f" --then histogram --picks {root}/picks/TS_001 {root}/picks/TS_002 --truth {root}/truth/TS_001 {score}"
     )
     with pytest.raises(BadInput, match="no file average/.* was found"):
         gate = at(phase_of(run, "3b", "alpha"), "average", "refine")

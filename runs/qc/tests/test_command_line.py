@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from runs.qc.__main__ import RENDERERS, main
+from runs.qc.__main__ import RENDERERS, SEVERAL, THEN, main
 from runs.qc.index import Index, plain
 from runs.qc.pictures import nice_length, scale_bar, to_grey
 from runs.qc.tests.scenes import particles
@@ -119,3 +119,23 @@ def test_scale_bar_chooses_its_unit():
 def test_grey_levels():
     grey = to_grey(np.array([[-1, 0, 0.5, 1, np.nan]]), (0.0, 1.0), levels=3)
     assert grey.tolist() == [[0, 0, 128, 255, 0]]
+
+
+def test_several_renderers_share_one_python_each_with_its_own_folder(write_mrc, tmp_path):
+    first, second = (write_mrc(f"TS_00{number}.mrc", particles()) for number in (1, 2))
+    done = _run(SEVERAL, "averages", "--map", first, THEN, "averages", "--map", second, "--out", tmp_path / "o")
+    assert done.returncode == 0, done.stderr
+    found = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("o/*/index.json"))
+    assert found == ["o/001_averages/index.json", "o/002_averages/index.json"]
+
+
+def test_the_first_of_several_that_fails_ends_them(tmp_path, capsys):
+    lacking = ["averages", "--map", str(tmp_path / "none.mrc")]
+    assert main([SEVERAL, *lacking, THEN, *lacking, "--out", str(tmp_path / "o")]) == 2
+    assert capsys.readouterr().err.count("none.mrc") == 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["averages"], ["--out", "o"], ["averages", THEN, "--out", "{folder}"]])
+def test_wrong_use_of_several_is_exit_2(arguments, tmp_path):
+    done = _run(SEVERAL, *(word.format(folder=tmp_path) for word in arguments))
+    assert done.returncode == 2 and "Traceback" not in done.stderr
