@@ -142,6 +142,7 @@ class Evidence(Identified):
     size_bytes = models.PositiveBigIntegerField()
 
     class Meta:
+        verbose_name_plural = "evidence"
         constraints = [models.UniqueConstraint(fields=["gate", "name"], name="one_evidence_a_name")]
         ordering = ["gate_id", "name"]
 

@@ -82,6 +82,7 @@ class Migration(migrations.Migration):
                 ('gate', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='evidence', to='gates.gate')),
             ],
             options={
+                'verbose_name_plural': 'evidence',
                 'ordering': ['gate_id', 'name'],
             },
         ),
