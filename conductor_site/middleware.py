@@ -30,6 +30,11 @@ POLICY = "; ".join(
     ]
 )
 DRAIN_BYTES = 8 * 1024 * 1024
+# Django would read it as an empty one, and what it asks for would be lost.
+_LENGTH_UNKNOWN = (
+    "What you sent does not say how long it is (it came in chunks), so it was not read and nothing was changed. "
+    "Send it with a Content-Length."
+)
 UNREPEATED = {"csrfmiddlewaretoken", "password", "old_password", "new_password1", "new_password2"}
 
 
@@ -45,23 +50,23 @@ class ContentSecurityPolicy:
         return response
 
 
-class UploadRefused(HttpResponse):
-    """A 413 that is sent before the body was read.
+class BodyRefused(HttpResponse):
+    """A refusal that is sent before the body was read.
 
     After it is sent, a bounded part of the body is read and dropped: a socket closed on unread bytes would be reset,
     and the sender would see that instead of the answer.
     """
 
-    def __init__(self, request: HttpRequest, limit: int) -> None:
-        super().__init__(status=413, headers={"Connection": "close"})
-        self._body = request
+    def __init__(self, request: HttpRequest, status: int, code: str, message: str, **extra: int) -> None:
+        super().__init__(status=status, headers={"Connection": "close"})
+        # Without a length, Django's own reader takes the body for empty.
+        self._body = request if _content_length(request) else request.META["wsgi.input"]
         self._left = DRAIN_BYTES
-        message = _too_large(limit)
         if request.path_info.startswith("/api/"):
             self.headers["Content-Type"] = "application/json"
-            self.content = json.dumps({"code": "too_large", "message": message, "extra": {"limit_bytes": limit}})
+            self.content = json.dumps({"code": code, "message": message, "extra": extra})
         else:
-            self.content = _bare_page(413, message)
+            self.content = _bare_page(status, message)
 
     def close(self) -> None:
         try:
@@ -79,9 +84,11 @@ class ErrorsInWords:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        if request.META.get("HTTP_TRANSFER_ENCODING"):
+            return BodyRefused(request, 411, "length_required", _LENGTH_UNKNOWN)
         limit = _body_limit(request)
         if _content_length(request) > limit:
-            return UploadRefused(request, limit)
+            return BodyRefused(request, 413, "too_large", _too_large(limit), limit_bytes=limit)
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
@@ -133,6 +140,7 @@ TITLES = {
     403: "Not allowed",
     404: "Not found",
     409: "It has changed in the meantime",
+    411: "Its length is missing",
     413: "Too large",
     502: "Something outside failed",
     503: "Not just now",

@@ -123,6 +123,16 @@ def test_an_upload_to_the_api_is_refused_as_json(client: Client, db: None) -> No
     assert response.json()["code"] == "too_large"
 
 
+@pytest.mark.parametrize("path", ["/", "/sign-in/", "/api/v1/token/"])
+def test_a_body_of_unknown_length_is_refused_and_not_read_as_empty(path: str, client: Client, people: People) -> None:
+    client.force_login(people.operator)
+    body = Body()
+    response = client.generic("POST", path, b"", **{"wsgi.input": body, "HTTP_TRANSFER_ENCODING": "chunked"})
+    assert response.status_code == 411
+    assert "came in chunks" in response.content.decode()
+    assert body.read_bytes <= 8 * 1024 * 1024
+
+
 @pytest.mark.parametrize(
     ("failure", "words"),
     [
