@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 from record.kinds import KINDS
 from record.models import Decision, Event, Lab, Membership
-from record.rest import LabReadOnly
+from record.rest import LabReadOnly, MomentFilter
 
 
 class LabOutput(serializers.ModelSerializer[Lab]):
@@ -67,8 +67,8 @@ class DecisionDetail(DecisionOutput):
 class DecisionFilter(filters.FilterSet):
     lab = filters.CharFilter(field_name="lab__slug", label="slug of the lab")
     actor = filters.CharFilter(field_name="actor__username", label="user name")
-    after = filters.IsoDateTimeFilter(field_name="at", lookup_expr="gte")
-    before = filters.IsoDateTimeFilter(field_name="at", lookup_expr="lt")
+    after = MomentFilter(field_name="at", lookup_expr="gte")
+    before = MomentFilter(field_name="at", lookup_expr="lt")
 
     class Meta:
         model = Decision

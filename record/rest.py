@@ -1,13 +1,16 @@
 """What the API of every app is made of: read-only lists within a lab, and commands, one view a verb."""
 
 from collections.abc import Sequence
+from datetime import MAXYEAR, MINYEAR, datetime
 from functools import reduce
 from typing import Any, ClassVar, cast
 
 from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError as DjangoValidationError
 from django.db.models import Model, QuerySet
 from django.shortcuts import get_object_or_404
-from django_filters.rest_framework import DjangoFilterBackend
+from django_filters.fields import IsoDateTimeField
+from django_filters.rest_framework import DjangoFilterBackend, IsoDateTimeFilter
 from drf_spectacular.openapi import AutoSchema
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
@@ -36,6 +39,25 @@ class StrictFilter(DjangoFilterBackend):
             offer = ", ".join(sorted(known | self.ALWAYS))
             raise ValidationError({name: [f"There is no such filter. There are: {offer}."] for name in unknown})
         return super().filter_queryset(request, queryset, view)
+
+
+class MomentField(IsoDateTimeField):
+    """An ISO 8601 moment that every database can hold: in the years 2 to 9998, so in any time zone."""
+
+    def to_python(self, value: Any) -> datetime | None:
+        try:
+            moment = super().to_python(value)
+        except OverflowError:
+            moment = datetime.max
+        if moment is not None and not MINYEAR < moment.year < MAXYEAR:
+            raise DjangoValidationError("Give a year between 2 and 9998.", code="out_of_range")
+        return moment
+
+
+class MomentFilter(IsoDateTimeFilter):
+    """Compares with a moment; one that can't be meant is refused."""
+
+    field_class = MomentField
 
 
 class StrictSerializer(serializers.Serializer[Any]):

@@ -61,7 +61,10 @@ def test_what_is_not_there_is_404_in_words(path: str, world: World, client: Clie
 HOSTILE = ["jobs/?run=nonsense", "events/?since=1e999", "events/?since=nan", "runs/?page=-1", "jobs/?token=%00"]
 
 
-@pytest.mark.parametrize("path", [*HOSTILE, "decisions/?after=yesterday"])
+FAR = ["decisions/?after=0001-01-01T00:00:00%2B23:00", "decisions/?before=9999-12-31T23:59:59-23:00"]
+
+
+@pytest.mark.parametrize("path", [*HOSTILE, *FAR, "decisions/?after=yesterday"])
 def test_hostile_queries_are_refused(path: str, world: World, client: Client) -> None:
     answer = client.get(f"/api/v1/{path}")
     assert answer.status_code in (400, 404)
@@ -147,6 +150,10 @@ def test_the_schema_builds_without_a_warning(tmp_path: Path) -> None:
         ("", "{}", 415),
         ("application/json", "{", 400),
         ("application/json", '{"username": NaN}', 400),
+        ("application/json", '{"username": "a", "password": "b", "life_h": 1e999}', 400),
+        ("application/json", '{"username": "a", "username": "b", "password": "c"}', 400),
+        ("application/json", '{"username": "a", "password": "b", "name": "\\u001b[31m"}', 400),
+        ("application/json", '{"life_h": ' + "[" * 500 + "]" * 500 + "}", 400),
         ("application/json", '{"username": "\\ud800", "password": "x"}', 400),
         ("application/json", '{"username": "a\\u0000b", "password": "x"}', 400),
         ("application/json", "[" * 100_000, 400),
@@ -160,3 +167,17 @@ def test_bodies_that_cannot_be_used(kind: str, body: str | bytes, status: int, c
     answer = client.generic("POST", "/api/v1/token/", body, content_type=kind)
     assert answer.status_code == status
     assert set(json.loads(answer.content)) == {"code", "message", "extra"}
+
+
+@pytest.mark.parametrize("field", ["pipeline", "target"])
+def test_a_number_beyond_all_numbers_is_refused(field: str, world: World, people: People, client: Client) -> None:
+    client.force_login(people.operator)
+    body = f'{{"name": "a", "work_dir": "/x", "{field}": 1e999}}'
+    answer = client.generic("POST", "/api/v1/runs/", body, content_type="application/json")
+    assert (answer.status_code, json.loads(answer.content)["code"]) == (400, "bad_input")
+
+
+def test_a_backslash_before_u0000_is_text_like_any_other(people: People, client: Client) -> None:
+    body = {"username": "viewer", "password": r"C:\u0000"}
+    answer = client.post("/api/v1/token/", body, content_type="application/json")
+    assert answer.json()["code"] == "wrong_password"
