@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -23,6 +23,20 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 def unprintable(text: str) -> bool:
     """Whether `text` holds control characters (other than tab and line ends) or halves of surrogate pairs."""
     return bool(_UNPRINTABLE.search(text))
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Every text in a JSON value, the names of objects too."""
+    left = [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, Mapping):
+            left += each.keys()
+            left += each.values()
+        elif isinstance(each, list):
+            left += each
 
 
 def form_answers(form: forms.Form) -> dict[str, Any]:

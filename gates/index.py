@@ -1,14 +1,16 @@
 """The list that a renderer writes beside its pictures (`index.json`), read with suspicion."""
 
 import json
+import math
 import re
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from gates.answers import unprintable
+from gates.answers import texts_in, unprintable
 from gates.models import EvidenceKind
 from record.errors import BadInput
 
@@ -72,14 +74,14 @@ def read_index(data: bytes, *, folder: str) -> Index:
     """Parse and check an `index.json`; BadInput for one that can't be used. Names get `folder/` before them."""
     odd: list[str] = []
     try:
-        raw = json.loads(data.decode("utf-8"), parse_constant=odd.append)
+        raw = json.loads(data.decode("utf-8"), parse_constant=odd.append, parse_float=partial(_number, odd))
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{folder}/index.json is no JSON text: {error}.") from error
     errors = sorted(_VALIDATOR.iter_errors(raw), key=lambda error: list(map(str, error.path)))
     if errors:
         where = "/".join(map(str, errors[0].path)) or "the whole"
         raise BadInput(f"{folder}/index.json is not as a renderer writes it, at {where}: {errors[0].message[:300]}.")
-    if unprintable(json.dumps(raw, ensure_ascii=False).replace("\\u0000", "\x00")):
+    if any(map(unprintable, texts_in(raw))):
         raise BadInput(f"{folder}/index.json holds control characters.")
     warnings = list(raw.get("warnings", []))
     if odd:
@@ -92,6 +94,15 @@ def folder_name(number: int, command: list[str]) -> str:
     words = command[command.index("-m") + 2 :] if "-m" in command else [PurePosixPath(command[0]).name]
     word = next((word for word in words if not word.startswith("-")), "evidence")
     return f"{number:02d}_{_WORD.sub('_', word).strip('_')[:40] or 'evidence'}"
+
+
+def _number(odd: list[str], text: str) -> float | None:
+    """A float, or None, noted in `odd`, for one that is beyond all floats (1e999)."""
+    number = float(text)
+    if math.isfinite(number):
+        return number
+    odd.append(text)
+    return None
 
 
 def _listed(raw: dict[str, Any], folder: str) -> Listed:

@@ -19,6 +19,7 @@ MAX_PIECE_BYTES = 16 * 1024 * 1024
 MAX_GATE_BYTES = 256 * 1024 * 1024
 MAX_PIECES = 3000  # so that their names and hashes fit into one decision
 MAX_PICTURE_SIDE_PX = 20_000
+MAX_PICTURE_PX = 64_000_000  # a browser takes 4 bytes for each
 
 PNG, JPEG, JSON_TYPE = "image/png", "image/jpeg", "application/json"
 TSV, CSV, TEXT = "text/tab-separated-values", "text/csv", "text/plain"
@@ -32,6 +33,8 @@ ALLOWED: dict[str, frozenset[str]] = {
 }
 _BY_SUFFIX = {".tsv": TSV, ".csv": CSV, ".txt": TEXT, ".log": TEXT, ".json": JSON_TYPE}
 
+# Markers of a frame's header, which holds height and width (ITU-T T.81, table B.1).
+_JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 # What WHATWG's MIME sniffing standard takes for HTML or XML at the head of a text, and anything that looks like a tag.
 _ACTIVE = re.compile(rb"\A[\s\xef\xbb\xbf]*<[!?/a-zA-Z]|<(?:script|svg|html|iframe|body)\b", re.IGNORECASE)
 _SNIFFED_BYTES = 2048
@@ -104,7 +107,7 @@ def sniff(data: bytes, name: str) -> str:
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return _checked_png(data, name)
     if data.startswith(b"\xff\xd8\xff"):
-        return JPEG
+        return _checked_jpeg(data, name)
     if not data:
         raise BadInput(f"{name} is empty.")
     return _sniff_text(data, name)
@@ -114,9 +117,31 @@ def _checked_png(data: bytes, name: str) -> str:
     if len(data) < 33 or data[12:16] != b"IHDR" or b"IEND" not in data[-16:]:
         raise BadInput(f"{name} is a PNG that was cut off.")
     width, height = struct.unpack(">II", data[16:24])
-    if not 0 < max(width, height) <= MAX_PICTURE_SIDE_PX:
-        raise BadInput(f"{name} is {width} x {height} pixels; {MAX_PICTURE_SIDE_PX} a side is the most.")
+    _check_extent(name, width, height)
     return PNG
+
+
+def _checked_jpeg(data: bytes, name: str) -> str:
+    at = 2
+    while at + 9 <= len(data) and data[at] == 0xFF:
+        marker, length = data[at + 1], int.from_bytes(data[at + 2 : at + 4], "big")
+        if marker in _JPEG_FRAMES:
+            height, width = struct.unpack(">HH", data[at + 5 : at + 9])
+            _check_extent(name, width, height)
+            return JPEG
+        at += 1 if marker == 0xFF else 2 + length
+    raise BadInput(f"{name} is a JPEG without a size: it was cut off, or is none.")
+
+
+def _check_extent(name: str, width: int, height: int) -> None:
+    """A few bytes can ask a browser for gigabytes: BadInput for a picture that a phone could not show."""
+    if not (min(width, height) > 0 and max(width, height) <= MAX_PICTURE_SIDE_PX):
+        raise BadInput(f"{name} is {width} x {height} pixels; {MAX_PICTURE_SIDE_PX} a side is the most.")
+    if width * height > MAX_PICTURE_PX:
+        raise BadInput(
+            f"{name} is {width} x {height} pixels, {width * height / 1e6:.0f} million; "
+            f"{MAX_PICTURE_PX // 1_000_000} million are the most."
+        )
 
 
 def _sniff_text(data: bytes, name: str) -> str:

@@ -16,6 +16,7 @@ import pytest
 from django.utils import timezone
 
 from gates import store
+from gates.index import read_index
 from gates.models import Evidence, Gate
 from gates.protocols import Preparation
 from gates.services import reopen_gate, retry_preparing, withdraw_gate
@@ -228,6 +229,9 @@ def test_limits(lab: Lab, preparing: Any, tmp_path: Path, monkeypatch: pytest.Mo
         ('{"evidence": [{"name": "a", "file": "a", "kind": "movie"}]}', "movie"),
         ('{"evidence": [{"name": "a\\u0000", "file": "a", "kind": "log"}]}', "control characters"),
         ('{"evidence": [{"name": "\\ud800", "file": "a", "kind": "log"}]}', "control characters"),
+        ('{"evidence": [], "figures": {"a": {"b": "\\u001b[31m"}}}', "control characters"),
+        ('{"evidence": [], "figures": {"a\\u0007": 1}}', "control characters"),
+        ('{"evidence": [], "warnings": ["C:\\\\u0000"]}', "no evidence was made"),
         ('{"evidence": []}', "no evidence was made"),
         ("[" * 100_000, "no JSON text"),
     ],
@@ -251,6 +255,13 @@ def test_figures_that_are_no_number_are_left_empty_and_said(lab: Lab, preparing:
 
     assert gate.figures["01_bash"] == {"resolution_angstrom": None, "b": [None, 1.0]}
     assert "2 figures are not a number" in gate.notes[0]
+
+
+def test_a_figure_beyond_all_numbers_is_left_empty_too() -> None:
+    index = read_index(b'{"evidence": [], "figures": {"a": 1e999, "b": [-1e999, 1e9]}}', folder="01_bash")
+
+    assert index.figures == {"a": None, "b": [None, 1e9]}
+    assert "2 figures are not a number" in index.warnings[0]
 
 
 def test_a_protocol_that_trips_over_the_figures(lab: Lab, preparing: Any, tmp_path: Path, threshold: Threshold) -> None:

@@ -27,7 +27,10 @@ def png(width: int = 2, height: int = 2) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
 
 
-JPEG = b"\xff\xd8\xff\xe0\x00\x10JFIF" + b"\x00" * 20
+def jpeg(width: int = 2, height: int = 2) -> bytes:
+    """The head of a JPEG of that size."""
+    frame = struct.pack(">BHH", 8, height, width) + b"\x01\x01\x11\x00"
+    return b"\xff\xd8\xff\xe0\x00\x10JFIF" + b"\x00" * 10 + b"\xff\xff\xc2\x00\x0b" + frame + b"\xff\xd9"
 
 
 @pytest.mark.parametrize(
@@ -35,7 +38,7 @@ JPEG = b"\xff\xd8\xff\xe0\x00\x10JFIF" + b"\x00" * 20
     [
         (png(), "a.png", "image", "image/png"),
         (png(), "a.txt", "stack", "image/png"),
-        (JPEG, "a.jpg", "curve", "image/jpeg"),
+        (jpeg(), "a.jpg", "curve", "image/jpeg"),
         (b"x\ty\n1\t2\n", "a.tsv", "table", "text/tab-separated-values"),
         (b"x,y\n", "A.CSV", "table", "text/csv"),
         (b'{"a": 1}', "a.json", "table", "application/json"),
@@ -67,6 +70,12 @@ def test_what_is_kept(data: bytes, name: str, kind: str, media_type: str) -> Non
         (png(), "a.png", "table", "can't be shown as"),
         (png()[:40], "a.png", "image", "cut off"),
         (png(30_000, 2), "a.png", "image", "pixels"),
+        (png(2, 0), "a.png", "image", "pixels"),
+        (png(20_000, 20_000), "a.png", "image", "400 million"),
+        (jpeg(60_000, 60_000), "a.jpg", "image", "pixels"),
+        (jpeg(10_000, 10_000), "a.jpg", "image", "100 million"),
+        (jpeg()[:20], "a.jpg", "image", "without a size"),
+        (b"\xff\xd8\xff<svg onload=alert(1)>", "a.jpg", "image", "without a size"),
         (b"", "a.tsv", "table", "empty"),
         (b"\xff\xfe\x00", "a.tsv", "table", "UTF-8"),
         (b"a\x00b", "a.log", "log", "zero bytes"),
