@@ -30,7 +30,10 @@ WORDS = {
     EROFS: "can't be written: the file system is read-only",
     ENAMETOOLONG: "has too long a name",
 }
-FORBIDDEN = re.compile(r"""[\x00-\x20\x7f-\x9f\s'"`$\\;&|<>*?(){}\[\]!]""")
+# Also what is not seen or turns the text around (zero-width and direction marks): a path is shown to people.
+FORBIDDEN = re.compile(
+    r"""[\x00-\x20\x7f-\x9f\s'"`$\\;&|<>*?(){}\[\]!\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]"""
+)
 PATH_LIMIT = 500
 NAME_LIMIT_BYTES = 255  # of one folder or file, on all usual file systems
 
@@ -181,7 +184,8 @@ def within_roots(target: Target, path: str) -> str:
         raise BadInput(f"The path is {len(path)} characters long; at most {PATH_LIMIT} are possible.")
     if bad := FORBIDDEN.search(path):
         raise BadInput(
-            f"The path {path!r} holds {bad[0]!r}: no white space, quotes or characters with a meaning in a shell."
+            f"The path {path!r} holds {bad[0]!r}: no white space, quotes, unseen characters or those with a meaning "
+            "in a shell."
         )
     if ".." in path.split("/"):
         raise BadInput(f"The path {path!r} holds `..`: write where it leads instead.")

@@ -66,7 +66,7 @@ def new(request: HttpRequest) -> HttpResponse:
     except ConductorError as fault:
         context = {"pipelines": rows, "chosen": chosen, "fault": fault}
         return render(request, "runs/choose.html", context, status=fault.status)
-    form = NewRunForm(request.POST or None, pipeline=chosen, spec=spec)
+    form = NewRunForm(request.POST if request.method == "POST" else None, pipeline=chosen, spec=spec)
     if request.method == "POST" and form.is_valid():
         try:
             run = create_run(lab_id=chosen.lab_id, author=page_author(request), pipeline=chosen, **form.wishes())

@@ -1,6 +1,7 @@
 """Checks the values that a run gives its conf files against the overlay's description."""
 
 import math
+import re
 from collections.abc import Mapping
 
 from record.errors import BadInput
@@ -8,6 +9,8 @@ from runs.conf import check_value
 from runs.pipeline.spec import FieldSpec, PipelineSpec
 
 RESERVED = frozenset({"WORK_DIR"})
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_WHOLE = re.compile(r"-?[0-9]+")
 _IN_SHELL = set("\"'`$;&|<>*?(){}[]!\\ \t")
 
 
@@ -54,15 +57,17 @@ def check_field(field: FieldSpec, text: str) -> str:
 
 
 def _check_number(field: FieldSpec, text: str) -> str:
+    """The number as scripts and people write it: 1_0 and digits of other scripts are Python's own, 1e1 is no count."""
     unit = f" {field.unit}" if field.unit else ""
-    try:
-        number = float(text)
-    except ValueError:
-        raise BadInput(f"{field.label} ({field.key}) is {text!r}, which is not a number.") from None
+    if not _NUMBER.fullmatch(text) and text.lower().lstrip("+-") not in {"nan", "inf", "infinity"}:
+        raise BadInput(f"{field.label} ({field.key}) is {text!r}, which is not a number.")
+    number = float(text)
     if not math.isfinite(number):
         raise BadInput(f"{field.label} ({field.key}) is {text!r}, which is not a finite number.")
     if field.whole and number != int(number):
         raise BadInput(f"{field.label} ({field.key}) is {text}; it must be a whole number.")
+    if field.whole and not _WHOLE.fullmatch(text):
+        text = str(int(number))
     if field.min is not None and number < field.min:
         raise BadInput(f"{field.label} ({field.key}) is {text}{unit}; at least {field.min:g}{unit} is needed.")
     if field.max is not None and number > field.max:

@@ -90,9 +90,17 @@ def _check_belonging(lab_id: int, pipeline: Pipeline, target: Target, name: str)
 
 
 def _check_unused(target: Target, folder: str) -> None:
-    other = Run.objects.current().filter(target=target, work_dir=folder).first()
-    if other is not None:
-        raise BadInput(f"The folder {folder} belongs to run {other.name}. Choose another, or archive that run first.")
+    """BadInput where the folder is that of another run, lies in it or holds it: their files would mix."""
+    for name, theirs in Run.objects.current().filter(target=target).values_list("name", "work_dir"):
+        if theirs == folder:
+            what = "belongs to"
+        elif folder.startswith(f"{theirs}/"):
+            what = f"lies in {theirs}, the folder of"
+        elif theirs.startswith(f"{folder}/"):
+            what = f"holds {theirs}, the folder of"
+        else:
+            continue
+        raise BadInput(f"The folder {folder} {what} run {name}. Choose another, or archive that run first.")
 
 
 def _find_preset(spec: PipelineSpec, key: str) -> PresetSpec:
@@ -144,6 +152,7 @@ def _insert(run: Run, spec: PipelineSpec, species_values: dict[str, dict[str, st
     """The run with its species and phases; in the caller's transaction."""
     try:
         with transaction.atomic():
+            _check_unused(run.target, run.work_dir)
             run.save()
     except IntegrityError:
         raise BadInput(

@@ -53,6 +53,7 @@ def test_names_that_are_fine(bench: Bench, name: str) -> None:
         ("{root}/with space", "white space"),
         ("{root}/a;b", "';'"),
         ("{root}/it's", "quotes"),
+        ("{root}/a\u202eb", "unseen"),
         ("{root}/pipeline/pipeline.conf", "can't be written, or isn't a folder"),
         ("{root}/pipeline/pipeline.conf/x", "isn't there and can't be made"),
         ("{root}/" + "x" * 600, "characters long"),
@@ -68,7 +69,15 @@ def test_a_folder_is_one_runs_own(bench: Bench) -> None:
         bench.begin("second", work_dir=first.work_dir)
     with pytest.raises(BadInput, match="a run called first already"):
         bench.begin("first", work_dir=str(bench.folder / "work/other"))
+    with pytest.raises(BadInput, match=f"lies in {first.work_dir}, the folder of run first"):
+        bench.begin("inside", work_dir=f"{first.work_dir}/inside")
+    with pytest.raises(BadInput, match=f"holds {first.work_dir}, the folder of run first"):
+        bench.begin("around", work_dir=str(bench.folder))
     assert Run.objects.count() == 1
+
+
+def test_a_count_is_written_as_scripts_read_it(bench: Bench) -> None:
+    assert bench.begin(conf={"DIM": "3e1"}).conf["DIM"] == "30"
 
 
 @pytest.mark.parametrize(
@@ -78,6 +87,8 @@ def test_a_folder_is_one_runs_own(bench: Bench) -> None:
         ({"DIM": 4}, "at least 8 px is needed"),
         ({"DIM": 5000}, "at most 512 px is possible"),
         ({"DIM": 9.5}, "whole number"),
+        ({"DIM": "1_0"}, "not a number"),
+        ({"DIM": "\u0663"}, "not a number"),
         ({"DIM": float("nan")}, "not a finite number"),
         ({"NUM_SERIES": "1\nrm -rf ."}, "line break"),
         ({"NOPE": 1}, "NOPE is not a value of pipeline.conf"),
