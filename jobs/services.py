@@ -12,7 +12,7 @@ from jobs.models import Job, Target, new_token
 from jobs.parse import fill_pattern, script_resources
 from jobs.shells import within_roots
 from jobs.states import JOB, JobState
-from jobs.wake import wake_conduct
+from jobs.wake import wake_on_commit
 from record.access import Ability, require
 from record.errors import BadInput, ConductorError
 from record.services import Author, Subject, record_event
@@ -100,7 +100,7 @@ def plan_job(
     record_event(
         lab_id=job.lab_id, kind="job.plan", subject=job.subject(), data={"token": token, "for": str(subject.uuid)}
     )
-    transaction.on_commit(wake_conduct)
+    wake_on_commit()
     return job
 
 
@@ -137,7 +137,7 @@ def stop_job(*, job: Job, author: Author, reason: str = "") -> None:
                 lab_id=job.lab_id, kind="job.request_cancel", subject=job.subject(), message=message,
                 data={"author": author.name, "kind": author.kind, "reason": reason},
             )  # fmt: skip
-        transaction.on_commit(wake_conduct)
+        wake_on_commit()
 
 
 def hold_planned(*, root_uuid: Any) -> int:
@@ -147,7 +147,7 @@ def hold_planned(*, root_uuid: Any) -> int:
 
 def release_held(*, root_uuid: Any) -> int:
     """Let the jobs of a run start that were kept back. How many there were."""
-    transaction.on_commit(wake_conduct)
+    wake_on_commit()
     return Job.objects.live().filter(root_uuid=root_uuid, held=True).update(held=False)
 
 

@@ -35,6 +35,7 @@ FORBIDDEN = re.compile(
     r"""[\x00-\x20\x7f-\x9f\s'"`$\\;&|<>*?(){}\[\]!\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]"""
 )
 PATH_LIMIT = 500
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"  # for what we ourselves run on a target
 NAME_LIMIT_BYTES = 255  # of one folder or file, on all usual file systems
 
 

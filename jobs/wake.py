@@ -3,6 +3,7 @@
 import socket
 
 from django.conf import settings
+from django.db import transaction
 
 
 def wake_conduct() -> None:
@@ -13,3 +14,8 @@ def wake_conduct() -> None:
             sender.sendto(b"", str(settings.CONDUCT_SOCKET))
     except OSError:
         return  # nobody listens, or it has plenty to read: the next tick finds what is due
+
+
+def wake_on_commit() -> None:
+    """Wake `conduct` once this transaction is committed."""
+    transaction.on_commit(wake_conduct)

@@ -15,9 +15,9 @@ from gates.policy import Policy
 from gates.services.locking import lock_gate
 from gates.services.refusals import may_answer, refuse_stale, when
 from gates.services.statements import Statement, last_decision, read_statement
-from gates.services.waking import wake_on_commit
 from gates.states import GATE
 from gates.subjects import subject_of
+from jobs.wake import wake_on_commit
 from record.access import Ability, can, require
 from record.errors import NotAllowed
 from record.models import ActorKind, Decision

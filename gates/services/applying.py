@@ -11,9 +11,9 @@ from gates.models import Gate
 from gates.protocols import protocol_for
 from gates.services.locking import lock_gate
 from gates.services.people import require_any
-from gates.services.waking import wake_on_commit
 from gates.states import GATE, GateState
 from gates.subjects import keeper_of
+from jobs.wake import wake_on_commit
 from record.access import Ability
 from record.errors import ConductorError, InvalidTransition, StaleState
 from record.models import Decision

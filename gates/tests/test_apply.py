@@ -199,7 +199,7 @@ def test_what_can_never_be_applied_is_asked_again(gate: Gate, people: People, th
 
 def test_nothing_is_woken_before_it_is_committed(gate: Gate, django_capture_on_commit_callbacks) -> None:  # type: ignore[no-untyped-def]
     with (
-        patch("gates.services.waking.wake_conduct") as wake,
+        patch("jobs.wake.wake_conduct") as wake,
         django_capture_on_commit_callbacks(execute=True),
         transaction.atomic(),
     ):

@@ -6,7 +6,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
 from jobs.models import Target
-from jobs.shells import Shell, shell_for, within_roots
+from jobs.shells import SYSTEM_PATH, Shell, shell_for, within_roots
 from record.access import Ability, require
 from record.errors import BadInput
 from record.services import Author, record_event
@@ -16,12 +16,11 @@ from runs.pipeline.spec import PipelineSpec, PresetSpec, spec_of
 from runs.services.board import lock_run
 from runs.services.conf_values import check_conf, check_species_conf
 from runs.services.engine import advance
-from runs.services.launch import lay_out
+from runs.services.folder import lay_out
 from runs.services.naming import clean_labels, clean_run_name
 from runs.services.values import species_defaults
 
 CHECK_TIMEOUT_S = 20
-SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 def create_run(

@@ -12,10 +12,10 @@ from record.errors import AdapterError, BadInput
 from runs.models import Phase
 from runs.pipeline.spec import spec_of
 from runs.services.board import Board, lock_run
-from runs.services.discovery import add_series
 from runs.services.engine import advance
 from runs.services.looking import Gathered, completion, look_at
 from runs.services.moves import fail_phase, move
+from runs.services.series import add_series
 from runs.services.steps import plan_step
 from runs.services.verify import Finding, describe_problems
 from runs.states import Completion, PhaseState, RunState

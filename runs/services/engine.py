@@ -7,12 +7,12 @@ calls `advance` again. Whatever changes a phase calls it in the same transaction
 from django.db import transaction
 from django.utils import timezone
 
+from jobs.wake import wake_on_commit
 from runs.models import Run
 from runs.services.asking import ask_gate, next_gate
 from runs.services.board import Board, lock_run
 from runs.services.moves import move, move_run
 from runs.services.steps import plan_due_steps
-from runs.services.waking import wake_on_commit
 from runs.states import PhaseState, RunState
 
 

@@ -1,4 +1,6 @@
-"""Leaves tilt series out of a run, and brings them back. An exclusion sticks, and holds for every later phase."""
+"""A run's tilt series: found on disk, left out, brought back. An exclusion sticks, and holds for every later phase."""
+
+from collections.abc import Iterable
 
 from django.db import transaction
 
@@ -6,10 +8,27 @@ from record.access import Ability, require
 from record.errors import InvalidTransition
 from record.models import Decision, Event
 from record.services import Author, Ruling, record_decision, record_event
-from runs.models import TiltSeries
+from runs.models import Run, TiltSeries
 from runs.services.asking import mark_stale
 from runs.services.board import Board, lock_run, refuse_archived
 from runs.states import PhaseState, RunState
+
+
+def add_series(run: Run, names: Iterable[str]) -> list[str]:
+    """Add the tilt series that the run doesn't know yet; their names. In the caller's transaction, run locked."""
+    known = set(TiltSeries.objects.filter(run=run).values_list("name", flat=True))
+    new = sorted(set(names) - known)
+    if new:
+        TiltSeries.objects.bulk_create([TiltSeries(run=run, name=name) for name in new])
+        shown = ", ".join(new[:20]) + (" ..." if len(new) > 20 else "")
+        record_event(
+            lab_id=run.lab_id,
+            kind="series.discover",
+            subject=run.subject(),
+            message=f"{run.name}: {len(new)} tilt series found: {shown}",
+            data={"names": new},
+        )
+    return new
 
 
 def exclude_series(*, series: TiltSeries, author: Author, reason: str, decision: Decision | None = None) -> Decision:

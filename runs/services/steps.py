@@ -1,5 +1,6 @@
 """A phase's scripts, run one after another as jobs."""
 
+import sys
 from typing import Any
 
 from jobs.models import Job, TargetKind
@@ -10,7 +11,6 @@ from runs.models import Phase, Run, TiltSeries
 from runs.pipeline.snapshot import folder_of
 from runs.pipeline.spec import PhaseSpec, spec_of
 from runs.services.board import Board
-from runs.services.interpreter import interpreter_for
 from runs.services.values import PIPELINE_FOLDER, species_file
 from runs.states import PhaseState
 
@@ -51,7 +51,7 @@ def environment_of(run: Run, phase: Phase) -> dict[str, str]:
     if phase.species is not None:
         environment["SPECIES_CONF"] = f"{folder}/{species_file(spec_of(run.snapshot), phase.species.label)}"
     if run.target.kind == TargetKind.LOCAL:
-        environment["PYTHON"] = interpreter_for(run.target)
+        environment["PYTHON"] = sys.executable  # it has numpy; the target's environment lines may differ
     return environment
 
 
@@ -59,6 +59,11 @@ def excluded_names(run: Run) -> list[str]:
     """Names of the run's excluded tilt series, sorted."""
     excluded = TiltSeries.objects.filter(run=run).exclude(excluded_by=None)
     return sorted(excluded.values_list("name", flat=True))
+
+
+def active_names(run: Run) -> list[str]:
+    """Names of the run's tilt series that are not excluded, sorted."""
+    return sorted(TiltSeries.objects.filter(run=run, excluded_by=None).values_list("name", flat=True))
 
 
 def plan_due_steps(board: Board) -> int:

@@ -1,0 +1,97 @@
+"""What Conductor itself writes and moves in a run's folder. Outside any transaction; safe to repeat."""
+
+from pathlib import Path
+
+from jobs.shells import SYSTEM_PATH, Shell, shell_for
+from record.errors import AdapterError
+from runs.conf import render_conf
+from runs.models import Phase, Run, Species
+from runs.pipeline.snapshot import folder_of
+from runs.pipeline.spec import PipelineSpec
+from runs.services.looking import look_for
+from runs.services.steps import active_names, excluded_names
+from runs.services.values import EXCLUDED_FILE, PIPELINE_FOLDER, own_species_values, own_values, species_file
+from runs.services.verify import find_outputs
+
+MOVE_TIMEOUT_S = 120
+MOVED_AT_ONCE = 500
+SUPERSEDED = ".conductor/superseded"
+LAID_OUT = ".conductor/pipeline.digest"
+
+
+def lay_out(run: Run) -> None:
+    """Make the run's folder with its copy of the pipeline's snapshot. Safe to repeat: a whole copy is left as it is."""
+    shell = shell_for(run.target)
+    marker = f"{run.work_dir}/{LAID_OUT}"
+    if _read_or_none(shell, marker) == run.snapshot.digest.encode():
+        return
+    shell.make_folder(f"{run.work_dir}/logs")
+    shell.copy_tree(str(folder_of(run.snapshot.digest)), f"{run.work_dir}/{PIPELINE_FOLDER}")
+    shell.write(marker, run.snapshot.digest.encode())
+
+
+def write_files(run: Run, spec: PipelineSpec) -> None:
+    """Write the run's copy of the pipeline with its values, and the list of excluded series. Safe to repeat."""
+    lay_out(run)
+    shell = shell_for(run.target)
+    folder = f"{run.work_dir}/{PIPELINE_FOLDER}"
+    source = folder_of(run.snapshot.digest)
+    _write_if_changed(shell, f"{folder}/pipeline.conf", render_conf(_text(source / "pipeline.conf"), own_values(run)))
+    for label, values in _species_values(run, spec).items():
+        own = source / species_file(spec, label)
+        text = _text(own if own.exists() else source / "species.conf")
+        _write_if_changed(shell, f"{folder}/{species_file(spec, label)}", render_conf(text, values))
+    lines = "".join(f"{name}\n" for name in excluded_names(run))
+    _write_if_changed(shell, f"{run.work_dir}/{EXCLUDED_FILE}", lines)
+
+
+def _species_values(run: Run, spec: PipelineSpec) -> dict[str, dict[str, str]]:
+    """label -> values of the run's own, also of species that have no lane: scripts may read every species' conf."""
+    preset = spec.preset(run.preset)
+    values = {label: preset.species.get(label, {}) if preset else {} for label in spec.species}
+    return values | {each.label: own_species_values(spec, each) for each in Species.objects.filter(run=run)}
+
+
+def set_aside(phase: Phase, spec: PipelineSpec) -> None:
+    """Move what the phase made before out of its way, where it is to be run afresh; nothing is ever deleted."""
+    if not phase.afresh:
+        return
+    run = phase.run
+    shell = shell_for(run.target)
+    kept = (
+        f"{run.work_dir}/{SUPERSEDED}/{phase.key}{'_' + phase.species.label if phase.species else ''}.{phase.attempt}"
+    )
+    by_folder: dict[str, list[str]] = {}
+    for path in find_outputs(shell, look_for(phase, spec, active_names(run))):
+        by_folder.setdefault(path.rpartition("/")[0], []).append(path)
+    for folder, paths in by_folder.items():
+        shell.make_folder(f"{kept}/{folder}")
+        for start in range(0, len(paths), MOVED_AT_ONCE):
+            _move(shell, run.work_dir, paths[start : start + MOVED_AT_ONCE], f"{kept}/{folder}")
+
+
+def _move(shell: Shell, work_dir: str, paths: list[str], folder: str) -> None:
+    # A path that has gone meanwhile was moved by an attempt before this one.
+    script = 'for path in "${@:2}"; do mv -t "$1" -- "$path" || [ ! -e "$path" ] || exit 1; done'
+    argv = ["bash", "-c", script, "set_aside", folder, *paths]
+    done = shell.run(argv, env={"PATH": SYSTEM_PATH}, cwd=work_dir, timeout_s=MOVE_TIMEOUT_S)
+    if done.returncode:
+        raise AdapterError(f"Earlier outputs could not be set aside: {done.stderr.strip()[:300]}", transient=False)
+
+
+def _write_if_changed(shell: Shell, path: str, text: str) -> None:
+    data = text.encode()
+    if _read_or_none(shell, path) != data:
+        shell.write(path, data)
+
+
+def _read_or_none(shell: Shell, path: str) -> bytes | None:
+    """A file's bytes; None where it can't be read, which is where it isn't there yet (writing it says what else)."""
+    try:
+        return shell.read(path)
+    except AdapterError:
+        return None
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
