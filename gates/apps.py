@@ -11,4 +11,4 @@ class GatesConfig(AppConfig):
 
         protocols.register("generic", "gates.generic:PROTOCOL")
         copies.register("gates.services.striking:clear_ballots")
-        final.register("gates.prepared", "gates.gathering:PREPARED")
+        final.register("gates.prepared", "gates.services.preparing:PREPARED")

@@ -9,8 +9,7 @@ from gates import store
 from gates.index import MAX_INDEX_BYTES, Index, Listed, read_index
 from jobs.logs import tail
 from jobs.models import Job
-from jobs.shells import Shell, shell_for
-from jobs.states import JobState
+from jobs.shells import Shell
 from record.errors import BadInput, ConductorError
 
 OUT_VARIABLE = "CONDUCTOR_EVIDENCE_OUT"
@@ -25,31 +24,6 @@ class Gathered:
     figures: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     error: str = ""
-
-
-class Prepared:
-    """What follows the end of a job that makes evidence (the job's `on_final` is gates.prepared)."""
-
-    def gather(self, job: Job) -> Gathered:
-        """Copy what the job left into the store. What can't be used becomes the gate's error or one of its notes."""
-        shell = shell_for(job.target)
-        if job.state != JobState.SUCCEEDED:
-            return Gathered(error=_failure(shell, job))
-        try:
-            return gather_evidence(shell, job.environment[OUT_VARIABLE])
-        except ConductorError as error:
-            if getattr(error, "transient", False):
-                raise  # a full disk: gathered again later
-            return Gathered(error=error.message)
-
-    def apply(self, job: Job, gathered: Gathered) -> None:
-        """Give it to the gate; in the transaction that marks the job as handled."""
-        from gates.services.preparing import receive_evidence
-
-        receive_evidence(job, gathered)
-
-
-PREPARED = Prepared()
 
 
 def gather_evidence(shell: Shell, out_dir: str) -> Gathered:
@@ -119,7 +93,7 @@ def _copy(shell: Shell, folder: str, listed: Listed, room: int) -> dict[str, Any
     }
 
 
-def _failure(shell: Shell, job: Job) -> str:
+def failure_text(shell: Shell, job: Job) -> str:
     """Why the job failed, and the end of what it said."""
     what = f"The job that makes the evidence ended as {str(job.get_state_display()).lower()}"
     said = []

@@ -5,15 +5,11 @@ from typing import Any
 from django.db import models
 from django.utils import timezone
 
-from gates.states import ENDED, GateState
+from gates.states import GateState
 from record.models import Identified
 
 
 class GateQuerySet(models.QuerySet[Any]):
-    def in_progress(self) -> "GateQuerySet":
-        """Being prepared, open, or decided and not yet applied."""
-        return self.exclude(state__in=ENDED)
-
     def waiting(self) -> "GateQuerySet":
         """Open, the longest waiting first."""
         return self.filter(state=GateState.OPEN).order_by("opened_at", "id")

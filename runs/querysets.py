@@ -5,7 +5,7 @@ from typing import Any
 from django.db import models
 
 from jobs.hosts import this_host
-from runs.states import PASSED, PhaseState, RunState
+from runs.states import PhaseState, RunState
 
 
 class RunQuerySet(models.QuerySet[Any]):
@@ -19,10 +19,6 @@ class RunQuerySet(models.QuerySet[Any]):
 
 
 class PhaseQuerySet(models.QuerySet[Any]):
-    def unpassed(self) -> "PhaseQuerySet":
-        """Neither done nor skipped."""
-        return self.exclude(state__in=PASSED)
-
     def startable(self) -> "PhaseQuerySet":
         """Ready, in runs that are running and not archived; the oldest run first."""
         ready = self.filter(state=PhaseState.READY, run__state=RunState.RUNNING, run__archived_at=None)

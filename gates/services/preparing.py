@@ -4,7 +4,7 @@ import shlex
 
 from django.db import transaction
 
-from gates.gathering import OUT_VARIABLE, Gathered
+from gates.gathering import OUT_VARIABLE, Gathered, failure_text, gather_evidence
 from gates.index import folder_name
 from gates.models import Evidence, Gate
 from gates.protocols import Preparation, protocol_for
@@ -15,6 +15,8 @@ from gates.states import GATE, GateState
 from jobs.models import Job
 from jobs.querysets import JobQuerySet
 from jobs.services import plan_job, stop_job
+from jobs.shells import shell_for
+from jobs.states import JobState
 from record.access import Ability
 from record.errors import AdapterError, ConductorError
 from record.services import Author
@@ -131,3 +133,26 @@ def _plan_job(gate: Gate, preparation: Preparation) -> None:
 
 def _jobs(gate: Gate) -> JobQuerySet:
     return Job.objects.about(gate).filter(purpose=PURPOSE)
+
+
+class Prepared:
+    """What follows the end of a job that makes evidence (the job's `on_final` is gates.prepared)."""
+
+    def gather(self, job: Job) -> Gathered:
+        """Copy what the job left into the store. What can't be used becomes the gate's error or one of its notes."""
+        shell = shell_for(job.target)
+        if job.state != JobState.SUCCEEDED:
+            return Gathered(error=failure_text(shell, job))
+        try:
+            return gather_evidence(shell, job.environment[OUT_VARIABLE])
+        except ConductorError as error:
+            if getattr(error, "transient", False):
+                raise  # a full disk: gathered again later
+            return Gathered(error=error.message)
+
+    def apply(self, job: Job, gathered: Gathered) -> None:
+        """Give it to the gate; in the transaction that marks the job as handled."""
+        receive_evidence(job, gathered)
+
+
+PREPARED = Prepared()
