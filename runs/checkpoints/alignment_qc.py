@@ -17,12 +17,15 @@ _KNOWN = (GOOD, SUSPECT, BAD)
 
 
 class AlignmentQc(Checkpoint):
-    """Shows sections of every tomogram; suggests to exclude the tilt series that the renderer judges bad."""
+    """Shows sections of every tomogram; suggests to exclude the tilt series that the renderer judges bad.
+
+    Options name conf values: `pixel_size` (Angstrom), and `max_residual` (px), above which an alignment is suspect.
+    """
 
     key = "alignment_qc"
     title = "Alignment"
     needs_files = ("tomogram",)
-    knows_options = ("pixel_size",)
+    knows_options = ("pixel_size", "max_residual")
     verdicts = VERDICTS | {
         APPROVE: Verdict("Approve", "Tilt series that are not kept are left out of everything that follows.")
     }
@@ -31,6 +34,8 @@ class AlignmentQc(Checkpoint):
         command = ["slices", *self.needed(gate, "tomogram").values()]
         if residuals := self.files(gate, "residuals"):
             command += ["--residuals", next(iter(residuals.values()))]
+        if (limit_px := self.number_option(gate, "max_residual", "")) is not None:
+            command += ["--max-residual-px", f"{limit_px:g}"]
         if (apix := self.number_option(gate, "pixel_size", "")) is not None:
             command += ["--apix", f"{apix:g}"]
         return self.preparation(gate, [command])

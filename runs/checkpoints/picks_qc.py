@@ -1,5 +1,6 @@
 """After the picks of one species: from which score on is a pick a particle, and in which tilt series?"""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -116,10 +117,11 @@ def _threshold_name(gate: Gate) -> str:
 
 
 def _suggested(figures: Mapping[str, Any]) -> float | None:
-    """The suggested threshold to four significant digits."""
+    """The suggested threshold to four significant digits, rounded down: the pick at the threshold itself is kept."""
     for part in figures.values():
         if isinstance(part, dict) and (value := number_or_none(part.get("suggested_min_score"))) is not None:
-            return float(f"{value:.4g}")
+            scale = 10.0 ** (3 - math.floor(math.log10(abs(value)))) if value else 1.0
+            return math.floor(value * scale) / scale
     return None
 
 

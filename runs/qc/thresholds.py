@@ -16,6 +16,7 @@ OTSU_BINS = 128
 EM_STEPS = 300
 SEPARATED = {2: 2.0, 3: 3.0}  # Ashman's D: above 2 two Gaussians are cleanly separated (Ashman, Bird and Zepf 1994)
 SMALLEST_WEIGHT = {2: 0.02, 3: 0.05}
+FEWEST_IN_GROUP = 4  # the best few of a background are no group of their own, however far they stray
 STRONG_EVIDENCE = 6.0  # difference in BIC (Kass and Raftery 1995)
 VALLEY = 0.7  # of the lower of both peaks
 NARROWEST = 0.01  # of the range of scores: a Gaussian never gets narrower, so that ties don't make it collapse
@@ -35,11 +36,12 @@ class Mixture:
         """Ashman's D of the two highest Gaussians, sqrt(2) |m1 - m2| / sqrt(s1^2 + s2^2)."""
         return float(np.sqrt(2) * (self.means[-1] - self.means[-2]) / np.hypot(self.stds[-2], self.stds[-1]))
 
-    @property
-    def clear(self) -> bool:
-        """Whether the highest group stands apart, over a valley, and is more than a few stray scores."""
+    def is_clear(self, count: int) -> bool:
+        """Whether the highest group of `count` scores stands apart, over a valley, and is more than a few strays."""
         groups = len(self.means)
-        if self.separation <= SEPARATED[groups] or self.weights[-1] < SMALLEST_WEIGHT[groups]:
+        if self.weights[-1] < max(SMALLEST_WEIGHT[groups], FEWEST_IN_GROUP / count):
+            return False
+        if self.separation <= SEPARATED[groups]:
             return False
         valley, *peaks = density(self, np.array([crossing(self), *self.means[-2:]])).sum(axis=0)
         return bool(valley < VALLEY * min(peaks))
@@ -87,9 +89,9 @@ def _best_mixture(scores: NDArray[np.float64]) -> Mixture | None:
     two = fit_gaussians(scores, 2)
     if scores.size >= FEWEST_FOR_THREE:
         three = fit_gaussians(scores, 3)
-        if three.clear and three.bic(scores.size) < two.bic(scores.size) - STRONG_EVIDENCE:
+        if three.is_clear(scores.size) and three.bic(scores.size) < two.bic(scores.size) - STRONG_EVIDENCE:
             return three
-    return two if two.clear else None
+    return two if two.is_clear(scores.size) else None
 
 
 def _why_keep(scores: NDArray[np.float64]) -> str:

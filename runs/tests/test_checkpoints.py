@@ -145,7 +145,7 @@ def test_picks_suggest_a_threshold_and_write_it(bench: Bench, run: Run) -> None:
     protocol = protocol_for(gate)
     assert protocol.suggest(gate, {})["min_score"] == 0.5, "without figures the value in use"
     gate.suggestion = protocol.suggest(gate, {"04_histogram": {"suggested_min_score": 0.123456}})
-    assert gate.suggestion["min_score"] == 0.1235
+    assert gate.suggestion["min_score"] == 0.1234, "rounded down: the pick at the threshold is kept"
 
     rows = gate.suggestion["series"] | {"TS_003": {"keep": False, "note": "few"}}
     answers = {"min_score": 0.3, "series": rows}
@@ -160,6 +160,20 @@ def test_picks_suggest_a_threshold_and_write_it(bench: Bench, run: Run) -> None:
     assert run.species.get(label="alpha").conf == {"MIN_SCORE": "0.3"}
     assert run.tilt_series.get(name="TS_003").excluded_by == decision
     assert Event.objects.filter(kind="run.set_conf").count() == 1
+
+
+def test_alignment_is_held_against_the_residual_that_the_conf_allows(bench: Bench, run: Run) -> None:
+    to_the_look(bench, run)
+    phase = phase_of(run, "2")
+    phase.files = {"look": {"tomogram": {"TS_001": "recon/TS_001.mrc"}, "residuals": {"": "alignment.tsv"}}}
+    phase.save()
+    gate = at(phase, "look", "alignment_qc", options={"max_residual": "NUM_SERIES"})
+    plan = protocol_for(gate).plan(gate)
+    assert plan is not None
+    root = run.work_dir
+    assert plan.commands[0][3:] == [
+        "slices", f"{root}/recon/TS_001.mrc", "--residuals", f"{root}/alignment.tsv", "--max-residual-px", "3",
+    ]  # fmt: skip
 
 
 def test_picks_and_refinement_plan_what_is_there(bench: Bench, run: Run) -> None:

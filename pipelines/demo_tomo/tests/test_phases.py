@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
-from .conftest import OF_SPECIES, PIPELINE, SHARED, set_values
+from .conftest import OF_SPECIES, PIPELINE, SHARED, set_values, values_of
 
 pytestmark = pytest.mark.slow  # they look at one run of all phases
 
@@ -31,7 +31,8 @@ def test_the_spoilt_series_stands_out(finished):
     rows = (finished.work / "tiltstack" / "alignment.tsv").read_text().splitlines()[1:]
     figures = {row.split("\t")[0]: [float(n) for n in row.split("\t")[1:3]] for row in rows}
     others = [figures[name] for name in figures if name != "TS_003"]
-    assert figures["TS_003"][0] > 5 * max(residual for residual, _ in others)
+    limit_px = float(values_of(PIPELINE / "pipeline.conf")["MAX_RESIDUAL_PX"])
+    assert max(residual for residual, _ in others) < limit_px and figures["TS_003"][0] > 2 * limit_px
     assert figures["TS_003"][1] < 0.5 * min(correlation for _, correlation in others)
 
 

@@ -183,6 +183,13 @@ def test_few_but_clear_scores_are_cut_between():
     assert 0.25 < suggest_threshold(scores).min_score < 0.58
 
 
+def test_the_best_few_of_a_background_are_no_group():
+    background = np.random.default_rng(4).normal(0.2, 0.012, 23)
+    for strays in ([0.246], [0.262, 0.264, 0.265]):
+        suggestion = suggest_threshold(np.r_[background, strays])
+        assert suggestion.method == "otsu" and "weak" in suggestion.explanation
+
+
 def _scored(write_star, series, seed):
     generator = np.random.default_rng(seed)
     truth = np.stack(np.meshgrid(np.arange(10, 60, 12), np.arange(10, 60, 12), [10, 26]), -1).reshape(-1, 3)
