@@ -50,6 +50,21 @@ def test_a_tool_that_is_not_there(bench: Bench) -> None:
     assert phase_of(run, "1").state == "done"
 
 
+def test_a_tool_is_looked_for_where_the_job_would_look(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest = MANIFEST.replace("outputs: [tomostar", "required_tools: [WarpTools]\n    outputs: [tomostar")
+    write_pipeline(bench.folder / "pipeline", **{"scripts/manifest.yml": manifest})
+    (bench.folder / "warp").mkdir()
+    (bench.folder / "warp/WarpTools").write_text("#!/bin/sh\n")
+    (bench.folder / "warp/WarpTools").chmod(0o755)
+    monkeypatch.setenv("WARP_DIR", str(bench.folder / "warp"))
+    bench.target.environment_allow = ["WARP_DIR"]
+    bench.target.environment_lines = 'if true; then\r\n  export PATH="$WARP_DIR:$PATH"\r\nfi\r\n'
+    bench.target.save()
+    run = bench.begin()
+    bench.drive()
+    assert phase_of(run, "1").state == "done", phase_of(run, "1").reason
+
+
 def test_environment_lines_that_fail(bench: Bench) -> None:
     manifest = MANIFEST.replace("outputs: [tomostar", "required_tools: [bash]\n    outputs: [tomostar")
     write_pipeline(bench.folder / "pipeline", **{"scripts/manifest.yml": manifest})
