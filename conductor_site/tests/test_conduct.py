@@ -3,7 +3,7 @@
 import signal
 from pathlib import Path
 
-from conductor_site.tests.stage import Stage
+from conductor_site.tests.stage import LONG_S, Stage
 
 
 def test_runs_a_job_to_its_end_and_stops_on_sigterm(stage: Stage) -> None:
@@ -18,4 +18,4 @@ def test_runs_a_job_to_its_end_and_stops_on_sigterm(stage: Stage) -> None:
     assert Path(row["stdout_path"]).read_text() == "hello\n"
     assert stage.events() == ["job.claim", "job.start", "job.fail"]
     conduct.send_signal(signal.SIGTERM)
-    assert conduct.wait(5) == 0
+    assert conduct.wait(LONG_S) == 0

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from conductor_site.tests.stage import ROOT, Stage
+from conductor_site.tests.stage import LONG_S, ROOT, Stage
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +45,7 @@ def beats(stage: Stage) -> list[str]:
 
 
 def a_beat(stage: Stage) -> list[str]:
-    return stage.until(lambda: beats(stage), within_s=20, what="a pulse")
+    return stage.until(lambda: beats(stage), what="a pulse")
 
 
 def test_a_cluster_hung_by_a_killed_idle_worker_is_mended(stage: Stage) -> None:
@@ -56,14 +56,14 @@ def test_a_cluster_hung_by_a_killed_idle_worker_is_mended(stage: Stage) -> None:
 
     os.kill(worker, signal.SIGKILL)
 
-    stage.until(lambda: note(stage) != first, within_s=30, what="a new cluster")
+    stage.until(lambda: note(stage) != first, what="a new cluster")
     assert "took no task for" in stage.conduct_log()
     old_beats = beats(stage)
-    stage.until(lambda: beats(stage) != old_beats, within_s=20, what="a pulse of the new one")
+    stage.until(lambda: beats(stage) != old_beats, what="a pulse of the new one")
     assert stage.events() == ["cluster.hung"]
     assert len(stage.rows("select id from django_q_schedule")) == 1
     conduct.send_signal(signal.SIGTERM)
-    assert conduct.wait(25) == 0
+    assert conduct.wait(LONG_S) == 0
     assert members(stage, first["name"]) == []
 
 
@@ -81,7 +81,7 @@ def test_a_busy_cluster_is_never_killed(stage: Stage) -> None:
     assert note(stage) == first
     assert "took no task for" not in stage.conduct_log()
     old_beats = beats(stage)
-    stage.until(lambda: beats(stage) != old_beats, within_s=15, what="a pulse after the long task")
+    stage.until(lambda: beats(stage) != old_beats, what="a pulse after the long task")
     assert note(stage) == first
 
 
@@ -98,7 +98,7 @@ def test_a_killed_predecessors_cluster_is_ended_first(stage: Stage) -> None:
     stage.until(lambda: note(stage)["name"] != orphaned, what="the new cluster")
     assert members(stage, orphaned) == []
     second.send_signal(signal.SIGTERM)
-    assert second.wait(25) == 0
+    assert second.wait(LONG_S) == 0
     assert members(stage, note(stage)["name"]) == []
 
 

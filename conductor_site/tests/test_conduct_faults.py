@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conductor_site.tests.stage import Stage
+from conductor_site.tests.stage import LONG_S, Stage
 from jobs import processes
 
 pytestmark = pytest.mark.slow
@@ -41,7 +41,7 @@ def ends(stage: Stage) -> list[str]:
 def test_conduct_killed(stage: Stage, boundary: str) -> None:
     stage.plan("echo ran >> ran; sleep 0.3")
     first = stage.conduct(fault=f"{boundary}:kill")
-    assert first.wait(15) == -signal.SIGKILL
+    assert first.wait(LONG_S) == -signal.SIGKILL
 
     stage.conduct()
 

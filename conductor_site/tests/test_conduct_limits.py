@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conductor_site.tests.stage import Stage
+from conductor_site.tests.stage import LONG_S, Stage
 
 pytestmark = pytest.mark.slow
 
@@ -114,7 +114,7 @@ def test_ends_that_nobody_saw_and_jobs_that_go_on(stage: Stage) -> None:
     first = stage.conduct()
     stage.until(lambda: len(stage.lines()) == 2, what="both run")
     first.send_signal(signal.SIGTERM)
-    assert first.wait(5) == 0
+    assert first.wait(LONG_S) == 0
     time.sleep(0.7)
     assert [row["state"] for row in stage.rows()] == ["running", "running"]
 
@@ -218,7 +218,7 @@ def test_a_second_conduct_on_the_same_folder_is_refused(stage: Stage) -> None:
     first = stage.conduct()
     stage.until(lambda: "conduct runs" in stage.conduct_log(), what="the first")
 
-    assert stage.conduct().wait(10) == 1
+    assert stage.conduct().wait(LONG_S) == 1
     assert f"Another conduct (pid {first.pid}) runs on" in stage.conduct_log()
 
 
@@ -228,7 +228,7 @@ def test_two_conducts_with_their_own_folders_run_each_job_once(stage: Stage) -> 
     stage.conduct()
     stage.conduct(data="other")
 
-    stage.until(lambda: {row["state"] for row in stage.rows()} == {"succeeded"}, within_s=30, what="all")
+    stage.until(lambda: {row["state"] for row in stage.rows()} == {"succeeded"}, what="all")
 
     assert sorted(stage.lines()) == sorted(str(row["token"]) for row in stage.rows())
     assert stage.events().count("job.succeed") == 20
