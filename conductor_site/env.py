@@ -26,8 +26,16 @@ def env_bool(name: str, default: bool) -> bool:
     raise ImproperlyConfigured(f"{name}={raw!r} is neither yes nor no: use 1 or 0")
 
 
-def env_int(name: str, default: int, *, minimum: int = 0) -> int:
-    """A whole number of at least `minimum`; raises ImproperlyConfigured for anything else."""
+def env_choice(name: str, default: str, choices: list[str]) -> str:
+    """One of `choices`, in either case; raises ImproperlyConfigured for anything else."""
+    value = os.environ.get(name, default).upper()
+    if value not in choices:
+        raise ImproperlyConfigured(f"{name}={value!r} is none of {', '.join(choices)}")
+    return value
+
+
+def env_int(name: str, default: int, *, minimum: int = 0, maximum: int | None = None) -> int:
+    """A whole number from `minimum` up to `maximum`; raises ImproperlyConfigured for anything else."""
     raw = os.environ.get(name)
     if raw is None:
         return default
@@ -37,6 +45,8 @@ def env_int(name: str, default: int, *, minimum: int = 0) -> int:
         raise ImproperlyConfigured(f"{name}={raw!r} is not a whole number") from None
     if value < minimum:
         raise ImproperlyConfigured(f"{name}={value} is below {minimum}")
+    if maximum is not None and value > maximum:
+        raise ImproperlyConfigured(f"{name}={value} is above {maximum}")
     return value
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from conductor_site.env import env_bool, env_int, env_list, env_secret, env_text
+from conductor_site.env import env_bool, env_choice, env_int, env_list, env_secret, env_text
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(env_text("CONDUCTOR_DATA", str(BASE_DIR / "var"))).resolve()
@@ -189,10 +189,11 @@ JOB_GRACE_S = env_int("CONDUCTOR_JOB_GRACE_S", 10)
 # Folders from which pipelines may be loaded.
 PIPELINE_ROOTS = [Path(p) for p in env_list("CONDUCTOR_PIPELINES", [str(BASE_DIR / "pipelines")])]
 
+LOG_LEVEL = env_choice("CONDUCTOR_LOG_LEVEL", "INFO", ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"])
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": env_text("CONDUCTOR_LOG_LEVEL", "INFO")},
+    "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
 }

@@ -14,13 +14,16 @@ from typing import IO
 
 from django.conf import settings
 
+from conductor_site.env import env_int
+
 STOP_GRACE_S = 40  # longer than `conduct` gives its task cluster, which it would leave behind else
 RESTART_PAUSE_S = 1.0
 PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
 
 
-def free_port(wanted: int) -> int:
-    """`wanted`, or the next port on loopback that nobody listens on (up to 50 further)."""
+def free_port(default: int) -> int:
+    """The first port on loopback that nobody listens on, of fifty from CONDUCTOR_PORT, else from `default`, on."""
+    wanted = env_int("CONDUCTOR_PORT", default, minimum=1024, maximum=65_535 - 50)
     for port in range(wanted, wanted + 50):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,0 +1,66 @@
+"""Settings from the environment: refused where they can't be meant, and all documented."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
+from conductor_site.env import env_bool, env_choice, env_int, env_list, env_secret
+
+READS = re.compile(r"""(?:env_\w+\(|environ(?:\.get\(|\[))"(CONDUCTOR_\w+|CI)\"""")
+OURS = re.compile(r"`((?:CONDUCTOR_\w+)|CI)`")
+
+
+def test_every_variable_that_is_read_is_documented_and_no_other() -> None:
+    root = Path(settings.BASE_DIR)
+    sources = [
+        path for app in ("record", "jobs", "gates", "runs", "conductor_site") for path in (root / app).rglob("*.py")
+    ]
+    read = {name for path in sources for name in READS.findall(path.read_text())}
+    tables, _, set_by_conductor = (root / "docs/settings.md").read_text().partition("Set by Conductor itself")
+    documented = set(OURS.findall(tables)) - {"CONDUCTOR_SECRET_KEY_FILE"}
+    assert {"CONDUCTOR_DATA", "CONDUCTOR_PORT"} < documented
+    assert read - documented - set(OURS.findall(set_by_conductor)) == set()
+    assert documented - read == set()
+
+
+@pytest.mark.parametrize(
+    ("read", "value", "words"),
+    [
+        (lambda: env_bool("X", False), "perhaps", "X='perhaps' is neither yes nor no"),
+        (lambda: env_int("X", 1), "many", "X='many' is not a whole number"),
+        (lambda: env_int("X", 1, minimum=1), "0", "X=0 is below 1"),
+        (lambda: env_int("X", 1, maximum=5), "6", "X=6 is above 5"),
+        (lambda: env_choice("X", "INFO", ["INFO"]), "loud", "X='LOUD' is none of INFO"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    read: Callable[[], Any], value: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("X", value)
+    with pytest.raises(ImproperlyConfigured, match=words):
+        read()
+
+
+def test_what_is_set_counts_and_else_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (env_bool("X", True), env_int("X", 7), env_list("X", ["a"])) == (True, 7, ["a"])
+    monkeypatch.setenv("X", "on")
+    assert env_bool("X", False)
+    monkeypatch.setenv("X", " a, b,,")
+    assert env_list("X", []) == ["a", "b"]
+
+
+def test_a_secret_is_made_once_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = tmp_path / "var" / "secret"
+    made = env_secret("X", kept)
+    assert len(made) >= 50 and env_secret("X", kept) == made
+    assert kept.stat().st_mode & 0o777 == 0o600
+    monkeypatch.setenv("X_FILE", str(tmp_path / "nowhere"))
+    with pytest.raises(ImproperlyConfigured, match="X_FILE names .*/nowhere, which is not there"):
+        env_secret("X", kept)
+    monkeypatch.setenv("X", "given")
+    assert env_secret("X", kept) == "given"
