@@ -1,9 +1,11 @@
 """What a job's processes find in their environment, and a target's own lines that run before them. Pure."""
 
 import os
+import re
 from collections.abc import Iterable
 
 ALLOWED = ("PATH", "HOME", "LANG", "TZ", "USER", "LOGNAME", "TMPDIR")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # what may be the name of one
 
 
 def allowed_environment(names: Iterable[str]) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """The hands: targets that work can run on, and jobs."""
 
 import secrets
-from typing import Any
 
 from django.core.validators import MinValueValidator
 from django.db import models
@@ -130,10 +129,6 @@ class Job(Identified):
 
     def subject(self) -> Subject:
         return Subject("job", self.uuid, f"job {self.name}", self.root_uuid)
-
-    def log_facts(self) -> dict[str, Any]:
-        """What a log line about this job names."""
-        return {"job": self.token, "name": self.name, "state": self.state, "native_id": self.native_id}
 
 
 class ConductLease(models.Model):

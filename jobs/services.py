@@ -7,6 +7,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
+from jobs.environment import VARIABLE
 from jobs.final import handler
 from jobs.models import Job, Target, new_token
 from jobs.parse import fill_pattern, script_resources
@@ -18,7 +19,6 @@ from record.errors import BadInput, ConductorError
 from record.services import Author, Subject, record_event
 
 SAFE_NAME = re.compile(r"[^A-Za-z0-9._-]+")
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True)

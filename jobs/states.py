@@ -23,7 +23,6 @@ class JobState(TextChoices):
 
 FINAL = frozenset({"succeeded", "failed", "cancelled", "timed_out", "out_of_memory", "node_failed", "preempted"})
 AWAY = frozenset({"submitting", "queued", "running", "unknown", "lost"})  # something of it may be out there
-LIVE = AWAY | {"planned"}
 
 _AWAY = " ".join(sorted(AWAY))
 

@@ -10,18 +10,10 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db.models import Model, QuerySet, TextChoices
 
 from record.errors import NotAllowed
+from record.models import Membership, Role
 
 Actor = AbstractBaseUser | AnonymousUser
 M = TypeVar("M", bound=Model)
-
-
-class Role(TextChoices):
-    """What a member of a lab is there for."""
-
-    VIEWER = "viewer", "viewer"
-    OPERATOR = "operator", "operator"
-    REVIEWER = "reviewer", "reviewer"
-    ADMINISTRATOR = "administrator", "administrator"
 
 
 class Ability(TextChoices):
@@ -48,8 +40,6 @@ def roles_with(ability: str) -> list[str]:
 
 def lab_ids(user: Actor, ability: str = Ability.VIEW) -> QuerySet[Model, int]:
     """Keys of the labs in which `user` has `ability`, each once, as a subquery; none for inactive people."""
-    from record.models import Membership
-
     if not user.is_authenticated or not user.is_active:
         return Membership.objects.none().values_list("lab_id", flat=True)
     members = Membership.objects.filter(user_id=user.pk, role__in=roles_with(ability))

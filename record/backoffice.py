@@ -7,7 +7,6 @@ asks the same policy as pages and API, so whoever acts needs the role in the lab
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
-from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import Model, QuerySet
@@ -16,6 +15,7 @@ from django.template.response import TemplateResponse
 
 from record.access import require
 from record.errors import ConductorError
+from record.forms import OwedReasonForm
 from record.models import Door
 from record.services import Author
 
@@ -64,12 +64,6 @@ class ReadOnlyInline(admin.TabularInline):
         return False
 
 
-class ReasonForm(forms.Form):
-    reason = forms.CharField(
-        max_length=4000, widget=forms.Textarea(attrs={"rows": 3, "autofocus": True}), help_text="Kept in the record."
-    )
-
-
 class ReasonedAction:
     """An admin action: asks for a reason on a page of its own, then calls `carry_out(row, author, reason)` a row.
 
@@ -104,14 +98,14 @@ class ReasonedAction:
         if not self.asks:
             self._carry_out_all(model_admin, request, rows, "")
             return None
-        form = ReasonForm(request.POST if "confirmed" in request.POST else None)
+        form = OwedReasonForm(request.POST if "confirmed" in request.POST else None)
         if not form.is_valid():
             return self._ask(model_admin, request, rows, form)
         self._carry_out_all(model_admin, request, rows, form.cleaned_data["reason"])
         return None
 
     def _ask(
-        self, model_admin: admin.ModelAdmin, request: HttpRequest, rows: Iterable[Model], form: ReasonForm
+        self, model_admin: admin.ModelAdmin, request: HttpRequest, rows: Iterable[Model], form: OwedReasonForm
     ) -> TemplateResponse:
         context = model_admin.admin_site.each_context(request) | {
             "title": self.short_description.removesuffix(" …"),

@@ -1,9 +1,11 @@
-"""The filter of the decisions list."""
+"""The filter of the decisions list, and the reason that is asked for before something is done."""
 
 from django import forms
 from django.db.models import Q, QuerySet
 
 from record.models import ActorKind, Decision
+
+REASON_CHARS = 10_000
 
 
 class DecisionFilter(forms.Form):
@@ -45,5 +47,18 @@ class ReasonForm(forms.Form):
     """Why something is done; whether it is owed is for the service to say."""
 
     reason = forms.CharField(
-        label="Reason", required=False, max_length=10_000, widget=forms.Textarea(attrs={"rows": 3, "maxlength": 10_000})
+        label="Reason",
+        required=False,
+        max_length=REASON_CHARS,
+        widget=forms.Textarea(attrs={"rows": 3, "maxlength": REASON_CHARS}),
+    )
+
+
+class OwedReasonForm(ReasonForm):
+    """Why something is done, which must be said."""
+
+    reason = forms.CharField(
+        max_length=REASON_CHARS,
+        widget=forms.Textarea(attrs={"rows": 3, "autofocus": True}),
+        help_text="Kept in the record.",
     )

@@ -7,7 +7,6 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
-from record.access import Role
 from record.errors import NotAllowed
 from record.querysets import DecisionQuerySet, EventQuerySet, StatementQuerySet
 
@@ -25,6 +24,15 @@ class Lab(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class Role(models.TextChoices):
+    """What a member of a lab is there for."""
+
+    VIEWER = "viewer", "viewer"
+    OPERATOR = "operator", "operator"
+    REVIEWER = "reviewer", "reviewer"
+    ADMINISTRATOR = "administrator", "administrator"
 
 
 class Membership(models.Model):

@@ -23,6 +23,7 @@ from rest_framework.views import APIView
 from rest_framework.viewsets import ReadOnlyModelViewSet
 
 from record.access import require, visible
+from record.forms import REASON_CHARS
 from record.models import Door
 from record.services import Author
 
@@ -73,7 +74,7 @@ class StrictSerializer(serializers.Serializer[Any]):
 class ReasonInput(StrictSerializer):
     """Why; kept with the decision or the event."""
 
-    reason = serializers.CharField(max_length=10_000, required=False, allow_blank=True, default="")
+    reason = serializers.CharField(max_length=REASON_CHARS, required=False, allow_blank=True, default="")
 
 
 class NoInput(StrictSerializer):
