@@ -100,10 +100,10 @@ class ErrorsInWords:
         return None
 
 
-def error_page(request: HttpRequest, status: int, message: str) -> HttpResponse:
-    """A refusal in words, inside the site's frame; a posted form's text comes back with it."""
+def error_page(request: HttpRequest, status: int, message: str, *, keep: bool = True) -> HttpResponse:
+    """A refusal in words, inside the site's frame; with `keep`, a posted form's text comes back with it."""
     context = {"status": status, "message": message, "title": TITLES.get(status, "That did not work")}
-    if request.method == "POST":
+    if keep and request.method == "POST":
         context |= _typed(request)
     return HttpResponse(render_to_string("error.html", context, request), status=status)
 

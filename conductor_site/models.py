@@ -30,6 +30,7 @@ class SignInFailure(models.Model):
 
     username = models.CharField(max_length=150, help_text="as typed, in lower case")
     address = models.GenericIPAddressField(null=True)
+    browser = models.CharField(max_length=32, blank=True, help_text="one that this person has signed in with before")
     at = models.DateTimeField(default=timezone.now)
 
     class Meta:

@@ -4,6 +4,7 @@ import sys
 from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView
 from django.db import Error as DatabaseError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
@@ -17,7 +18,11 @@ from conductor_site.forms import SignInForm
 from conductor_site.health import check_health
 from conductor_site.home import look_around
 from conductor_site.middleware import error_page, storage_trouble, unavailable
+from conductor_site.signin import remember_browser
 from record.pages import live_page
+
+# How the reasons of Django's CsrfViewMiddleware begin for what came from elsewhere.
+FOREIGN = ("Origin checking failed", "Referer checking failed")
 
 
 @method_decorator(login_not_required, name="dispatch")
@@ -32,6 +37,11 @@ class SignIn(LoginView):
         if request.headers.get("HX-Request") == "true":
             return HttpResponse(status=204, headers={"HX-Redirect": reverse("login")})
         return super().get(request, *args, **kwargs)
+
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        response = super().form_valid(form)
+        remember_browser(self.request, response, form.get_user())
+        return response
 
 
 @require_safe
@@ -53,7 +63,13 @@ def healthz(request: HttpRequest) -> JsonResponse:
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """A form whose token no longer fits (signed in anew meanwhile, or cookies are off); its text is kept."""
+    """A form whose token no longer fits (signed in anew meanwhile, or cookies are off); its text is kept.
+
+    Not so one that another site has sent: repeating it here, with a token of ours, would leave one press to its doing.
+    """
+    if reason.startswith(FOREIGN):
+        told = f"This came from a page that is not part of {request.get_host()}, so nothing was changed."
+        return error_page(request, 403, f"{told} If you did not mean to send anything, close this page.", keep=False)
     return error_page(
         request,
         403,

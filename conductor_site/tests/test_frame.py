@@ -1,5 +1,6 @@
 """The site's frame: sign-in, the policy on every response, health, and failures told in words."""
 
+import logging
 from datetime import timedelta
 from typing import Any
 
@@ -9,6 +10,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from conductor_site.logs import OneLine
+from conductor_site.models import SignInFailure
+from conductor_site.signin import FAILURES_A_NAME, KNOWN_COOKIE
 from jobs.models import ConductLease, Pulse
 from record.tests.factories import PASSWORD, People
 
@@ -37,6 +41,38 @@ def test_the_door_closes_after_many_wrong_passwords(client: Client, people: Peop
         client.post(reverse("login"), {"username": "reviewer", "password": "no"})
     response = client.post(reverse("login"), {"username": "reviewer", "password": PASSWORD})
     assert "Too many sign-ins have failed" in response.content.decode()
+
+
+def test_one_person_behind_an_address_cannot_shut_the_others_out(people: People) -> None:
+    known, stranger, wrong = Client(), Client(), {"username": "reviewer", "password": "wrong"}
+    right = {"username": "reviewer", "password": PASSWORD}
+    known.post(reverse("login"), right)
+    known.post(reverse("logout"))
+    for _ in range(FAILURES_A_NAME):
+        stranger.post(reverse("login"), wrong)
+    assert "Too many sign-ins" in stranger.post(reverse("login"), right).content.decode()
+    assert known.post(reverse("login"), right).status_code == 302
+
+
+def test_a_known_browser_is_known_for_one_person_and_has_its_own_limit(people: People) -> None:
+    known = Client()
+    known.post(reverse("login"), {"username": "reviewer", "password": PASSWORD})
+    known.post(reverse("logout"))
+    for _ in range(FAILURES_A_NAME):
+        known.post(reverse("login"), {"username": "reviewer", "password": "wrong"})
+    assert "Too many" in known.post(reverse("login"), {"username": "reviewer", "password": PASSWORD}).content.decode()
+    for _ in range(FAILURES_A_NAME):
+        known.post(reverse("login"), {"username": "operator", "password": "wrong"})
+    assert SignInFailure.objects.filter(username="operator", browser="").count() == FAILURES_A_NAME
+    assert "Too many" in known.post(reverse("login"), {"username": "operator", "password": PASSWORD}).content.decode()
+
+
+def test_a_forged_mark_counts_as_none(people: People) -> None:
+    client = Client()
+    for mark in ("x", "", "WyJyZXZpZXdlciIsICJ4Il0:1:x"):
+        client.cookies[KNOWN_COOKIE] = mark
+        client.post(reverse("login"), {"username": "reviewer", "password": "wrong"})
+    assert set(SignInFailure.objects.values_list("browser", flat=True)) == {""}
 
 
 def test_a_poll_after_the_session_ended_moves_the_whole_page(client: Client, db: None) -> None:
@@ -170,12 +206,29 @@ def test_a_database_that_fails_before_the_view_is_told_in_words(
     assert "busy for too long" in response.content.decode()
 
 
+def test_an_address_with_a_line_break_forges_no_line_of_the_log() -> None:
+    line = OneLine("{levelname}: {message}", style="{")
+    hostile = logging.LogRecord("x", logging.ERROR, "", 0, "%s failed", ("/runs/\nCRITICAL: all lost\x1b[31m",), None)
+    assert line.format(hostile) == r"ERROR: /runs/\x0aCRITICAL: all lost\x1b[31m failed"
+
+
 def test_a_form_with_an_old_token_keeps_what_was_typed(people: People) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(people.reviewer)
     response = client.post(reverse("home"), {"reason": "the <b>needle</b> is bent"})
     assert response.status_code == 403
     assert "the &lt;b&gt;needle&lt;/b&gt; is bent" in response.content.decode()
+
+
+@pytest.mark.parametrize("origin", ["https://elsewhere.example", "null"])
+def test_what_another_site_sends_is_not_offered_to_be_sent_again(origin: str, people: People) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(people.operator)
+    response = client.post("/runs/1/cancel/", {"reason": "not mine"}, headers={"Origin": origin})
+    assert response.status_code == 403
+    assert "not part of testserver" in response.content.decode()
+    assert "not mine" not in response.content.decode()
+    assert "<form" not in response.content.decode().partition("<main")[2]
 
 
 def test_a_password_is_never_shown_again(people: People) -> None:
