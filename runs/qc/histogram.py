@@ -222,6 +222,12 @@ def _best(judged: Judged) -> float:
     return float(candidates[int(np.argmax([judged.at(float(score)).f1 or 0.0 for score in candidates]))])
 
 
+def _span_below(judged: Judged, best: float) -> str:
+    """In words, the thresholds that choose as `best` does: down to the next lower score, which is one pick more."""
+    lower = judged.scores[judged.scores < best]
+    return f"above {lower.max():.3g} up to {best:.3g}" if lower.size else f"up to {best:.3g}"
+
+
 def _add_curve(judged: Judged, suggested: float, given: float | None, best: float, index: Index) -> None:
     ends = [judged.scores.min(), judged.scores.max(), *([] if given is None else [given])]
     thresholds = np.linspace(min(ends), max(ends), CURVE_POINTS)
@@ -249,7 +255,8 @@ def _add_curve(judged: Judged, suggested: float, given: float | None, best: floa
         title="Precision and recall against the threshold",
         caption=(
             f"at the suggested {suggested:.3g}: precision {_percent(at.precision)}, recall {_percent(at.recall)} "
-            f"({at.hits} of {at.true} true places); F1 is highest at {best:.3g}"
+            f"({at.hits} of {at.true} true places); F1 is highest, {judged.at(best).f1 or 0.0:.2f}, for thresholds "
+            f"{_span_below(judged, best)}"
         ),
     )
 

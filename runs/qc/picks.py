@@ -257,10 +257,18 @@ def _circles(axes: Any, centres: Any, diameter_px: float, scores: Any, every: An
     if scores is None:
         circles.set_edgecolor("#4fa3ff")
     else:
-        circles.set(array=scores, cmap="viridis")
+        circles.set(array=scores, cmap=_bright())
         circles.set_clim(*contrast_limits(every, low=0, high=100))
     axes.add_collection(circles)
     return circles
+
+
+def _bright() -> Any:
+    """Viridis without its dark end, which can't be seen on a tomogram."""
+    import matplotlib
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("bright", matplotlib.colormaps["viridis"](np.linspace(0.4, 1, 128)))
 
 
 def _dashed(axes: Any, centres: Any, diameter_px: float) -> None:

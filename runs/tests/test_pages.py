@@ -114,6 +114,17 @@ def test_a_refused_action_keeps_the_reason(client: Client, bench: Bench) -> None
     assert "done &lt;script&gt;" in text and HOSTILE not in text
 
 
+def test_what_was_cancelled_has_not_failed(client: Client, bench: Bench) -> None:
+    run = bench.begin()
+    run.phases.filter(position=0).update(state="failed", reason="Stopped: the run was cancelled.")
+    client.force_login(bench.people.operator)
+    client.post(reverse("runs:cancel", args=[run.pk]), {"reason": "wrong data"})
+    for page in (reverse("runs:list"), reverse("runs:detail", args=[run.pk])):
+        text = client.get(page).content.decode().partition("<main")[2]
+        assert "st-failed" not in text and "failed." not in text
+    assert "stopped" in text
+
+
 def test_cancelling_ends_the_polling(client: Client, bench: Bench) -> None:
     run = bench.begin()
     page = get(client, bench.people.operator, "runs:detail", run.pk)
