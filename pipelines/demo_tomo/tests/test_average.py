@@ -73,6 +73,6 @@ def test_half_sets_share_no_particle_and_one_does_not_change_with_the_other(fini
     halves = [{id(p) for p in made if p.half == half} for half in (1, 2)]
     assert not halves[0] & halves[1] and abs(len(halves[0]) - len(halves[1])) <= 1
     first = [p for p in made if p.half == 1]
-    alone = refine(first, sphere(24, 8.5), 1, 38.0, 4.0)
+    alone = refine(first, sphere(first[0].box.shape[0], 8.5), 1, 38.0, 4.0)
     written, _ = files.read_mrc(Path(finished.work) / "average" / "alpha" / "half1.mrc")
     assert np.allclose(alone, written, atol=1e-5 * np.abs(written).max())

@@ -27,6 +27,16 @@ def test_both_species_are_found_and_the_resolution_fits_the_pixel(finished):
         assert 20.0 <= figures["resolution_angstrom"][label] <= 80.0
 
 
+def test_the_masks_are_soft_and_end_within_the_box(finished):
+    from runs.qc.mask import NARROW_EDGE_PX, mask_figures
+
+    for label in ("alpha", "beta"):
+        density, mask = (mrcfile.read(finished.work / "average" / label / f"{name}.mrc") for name in ("map", "mask"))
+        figures = mask_figures(density, mask)
+        assert figures["edge_width_px"] > NARROW_EDGE_PX and figures["density_inside"] > 0.9
+        assert max(face.max() for face in (mask[[0, -1]], mask[:, [0, -1]], mask[:, :, [0, -1]])) == 0
+
+
 def test_the_spoilt_series_stands_out(finished):
     rows = (finished.work / "tiltstack" / "alignment.tsv").read_text().splitlines()[1:]
     figures = {row.split("\t")[0]: [float(n) for n in row.split("\t")[1:3]] for row in rows}

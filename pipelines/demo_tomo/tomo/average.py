@@ -13,6 +13,7 @@ from tomo.subtomo import paths
 from tomo.template import sphere
 
 SHIFT_REACH_PX = 2
+EDGE_PX = 5.0  # over which a mask falls from 1 to 0
 
 
 @dataclass
@@ -105,17 +106,19 @@ def refine(
 
 
 def density_mask(volume: np.ndarray, threshold: float, diameter_px: float, period_px: float) -> np.ndarray:
-    """Return a mask about the density above `threshold` of the maximum, grown by 1 pixel, with an edge of 5.
+    """Return a mask about the density above `threshold` of the maximum, grown by 1 pixel, with a soft edge.
 
-    A narrower edge correlates the half-maps itself, beyond what phase randomisation can take off in a small box.
+    The edge is EDGE_PX wide: a narrower one correlates the half-maps itself, beyond what phase randomisation can take
+    off in a small box. At the faces of the box it is 0.
     """
     from scipy.ndimage import distance_transform_edt, label
 
     smooth = low_passed(volume, period_px) * sphere(volume.shape[0], diameter_px / 2)
     pieces, _ = label(smooth > threshold * smooth.max())
     largest = np.argmax(np.bincount(pieces.ravel())[1:]) + 1
-    fall = np.clip((distance_transform_edt(pieces != largest) - 1.0) / 5.0, 0, 1)
-    return (0.5 + 0.5 * np.cos(np.pi * fall)).astype(np.float32)
+    fall = np.clip((distance_transform_edt(pieces != largest) - 1.0) / EDGE_PX, 0, 1)
+    within = sphere(volume.shape[0], volume.shape[0] / 2 - 1 - EDGE_PX, EDGE_PX)
+    return ((0.5 + 0.5 * np.cos(np.pi * fall)) * within).astype(np.float32)
 
 
 def run(work: Path) -> None:
