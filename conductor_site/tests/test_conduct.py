@@ -19,3 +19,14 @@ def test_runs_a_job_to_its_end_and_stops_on_sigterm(stage: Stage) -> None:
     assert stage.events() == ["job.claim", "job.start", "job.fail"]
     conduct.send_signal(signal.SIGTERM)
     assert conduct.wait(LONG_S) == 0
+
+
+def test_refuses_to_begin_where_the_record_is_not_protected(stage: Stage) -> None:
+    stage.plan("echo ran >> ran")
+    stage.execute("drop trigger record_decision_delete")
+
+    conduct = stage.conduct()
+
+    assert conduct.wait(LONG_S) == 1
+    assert "the database lacks the triggers record_decision_delete" in (stage.folder / "conduct.log").read_text()
+    assert stage.job()["state"] == "planned" and stage.lines() == []
