@@ -142,3 +142,13 @@ def test_sending_back_needs_a_reason(open_page: Open, gate: Gate, people: People
     reason_of(page).fill("wrong pixel size")
     decide(page, "Send back")
     assert Decision.objects.get().verdict == "send_back"
+
+
+def test_notes_on_items_need_no_sideways_scrolling_on_a_phone(open_page: Open, gate: Gate, people: People) -> None:
+    page = open_page(people.reviewer, at(gate), viewport={"width": 360, "height": 740})
+    note = page.get_by_label("note on TS_002")
+    note.scroll_into_view_if_needed()
+    box = note.bounding_box()
+    assert box and box["x"] >= 0 and box["x"] + box["width"] <= 360 and box["width"] >= 180
+    for element in ("html", ".table-scroll", ".curation"):
+        assert page.locator(element).first.evaluate("box => box.scrollWidth <= box.clientWidth"), element
