@@ -103,9 +103,10 @@ class NewRunForm(ConfForm):
         self._offer_targets(list(targets), targets)
         self._offer_presets()
         self._offer_species()
+        values = spec.defaults | self._preset_values()
         for each in spec.fields:
             if not each.species:
-                self.fields[f"{CONF}{each.key}"] = conf_field(each, spec.defaults.get(each.key, ""))
+                self.fields[f"{CONF}{each.key}"] = conf_field(each, values.get(each.key, ""))
 
     def wishes(self) -> dict[str, Any]:
         """The cleaned form as create_run's arguments; without a work folder one beside the others is named."""
@@ -118,6 +119,12 @@ class NewRunForm(ConfForm):
             "species": [*data.get("species", []), *data.get("more_species", "").split()],
             "conf": {key.removeprefix(CONF): value for key, value in data.items() if key.startswith(CONF) and value},
         }
+
+    def _preset_values(self) -> Mapping[str, str]:
+        """What the chosen preset sets: the one that was posted, else the one that is shown first."""
+        chosen = self.data.get("preset") if self.is_bound else self.initial.get("preset")
+        by_key = {each.key: each.conf for each in self.spec.presets}
+        return by_key.get(str(chosen), next(iter(by_key.values()), {}))
 
     def _offer_targets(self, rows: list[Target], queryset: QuerySet[Target]) -> None:
         field = self.fields["target"]

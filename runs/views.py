@@ -5,6 +5,7 @@ from django.db.models import Count, Exists, Model, OuterRef, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_http_methods, require_safe
 
 from gates.models import Gate
@@ -15,7 +16,7 @@ from record.forms import ReasonForm
 from record.models import Event
 from record.pages import live_page, page_author, page_of
 from runs.actions import PHASE_ACTIONS, RUN_ACTIONS, SERIES_ACTIONS, Action
-from runs.forms import NewRunForm, RunFilter
+from runs.forms import CONF, NewRunForm, RunFilter
 from runs.models import Phase, Pipeline, Run, TiltSeries
 from runs.page import phase_page, run_page
 from runs.pipeline.load import load_pipeline
@@ -66,7 +67,9 @@ def new(request: HttpRequest) -> HttpResponse:
     except ConductorError as fault:
         context = {"pipelines": rows, "chosen": chosen, "fault": fault}
         return render(request, "runs/choose.html", context, status=fault.status)
-    form = NewRunForm(request.POST if request.method == "POST" else None, pipeline=chosen, spec=spec)
+    posted = request.POST if request.method == "POST" else None
+    shown = {name: value for name, value in request.GET.items() if name == "preset" or name.startswith(CONF)}
+    form = NewRunForm(posted, pipeline=chosen, spec=spec, initial=shown)
     if request.method == "POST" and form.is_valid():
         try:
             run = create_run(lab_id=chosen.lab_id, author=page_author(request), pipeline=chosen, **form.wishes())
@@ -76,7 +79,11 @@ def new(request: HttpRequest) -> HttpResponse:
             messages.success(request, f"Run {run.name} has begun.")
             return redirect("runs:detail", run.pk)
     context = {"form": form, "pipeline": chosen, "spec": spec, "several": len(rows) > 1}
-    return render(request, "runs/new.html", context, status=400 if form.errors else 200)
+    swaps = request.method != "POST" and request.headers.get("HX-Request") == "true"
+    page = "runs/_conf_fields.html" if swaps else "runs/new.html"
+    response = render(request, page, context, status=400 if form.errors else 200)
+    patch_vary_headers(response, ["HX-Request"])
+    return response
 
 
 @require_safe

@@ -12,7 +12,7 @@ from pytest_django import DjangoAssertNumQueries
 from record.models import Decision
 from runs.models import Run, TiltSeries
 from runs.states import RunState
-from runs.tests.factories import Bench, phase_of, write_pipeline
+from runs.tests.factories import OVERLAY, Bench, phase_of, write_pipeline
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -30,9 +30,28 @@ def new_run(client: Client, bench: Bench, **changes: Any) -> Any:
 
 def test_the_form_offers_what_the_pipeline_describes(client: Client, bench: Bench) -> None:
     text = get(client, bench.people.operator, "runs:new").content.decode()
-    assert 'name="conf_DIM"' in text and 'placeholder="32"' in text and "px" in text
+    assert 'name="conf_DIM"' in text and 'placeholder="16"' in text and "px" in text
     assert 'value="alpha"' in text and 'value="beta"' in text
     assert "MIN_SCORE" not in text
+
+
+def test_the_fields_show_what_the_chosen_preset_sets(client: Client, bench: Bench) -> None:
+    plain = OVERLAY.replace("presets:\n", "presets:\n  plain: {title: As it is}\n")
+    write_pipeline(Path(bench.pipeline.folder), **{"scripts/conductor.yml": plain})
+    client.force_login(bench.people.operator)
+    url = f"{reverse('runs:new')}?pipeline={bench.pipeline.pk}"
+    assert 'placeholder="32"' in client.get(url).content.decode()
+    for nonsense in ("nothing", "<b>"):
+        assert (
+            'placeholder="32"' in client.get(url, {"pipeline": bench.pipeline.pk, "preset": nonsense}).content.decode()
+        )
+    whole = client.get(f"{url}&preset=small")
+    assert 'placeholder="16"' in whole.content.decode() and "<form" in whole.content.decode()
+    part = client.get(f"{url}&preset=small&conf_DIM=48", headers={"HX-Request": "true"})
+    assert 'placeholder="16"' in part.content.decode() and 'value="48"' in part.content.decode()
+    assert "<form" not in part.content.decode() and "HX-Request" in part.headers["Vary"]
+    refused = new_run(client, bench, conf_DIM="4")
+    assert 'placeholder="16"' in refused.content.decode()
 
 
 def test_a_plain_post_begins_a_run_in_a_folder_named_after_it(client: Client, bench: Bench) -> None:
