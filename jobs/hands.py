@@ -191,7 +191,8 @@ class Hands:
         sighting = self.executor.look(order)
         if sighting.seen == Seen.ALIVE:
             return self._resolve_alive(job, sighting)
-        if sighting.seen in (Seen.ENDED, Seen.DIED) and (job.ending or sighting.processes or self._lingers(sighting)):
+        over = sighting.seen == Seen.ENDED and (job.ending or self._lingers(sighting))
+        if over or sighting.seen == Seen.DIED:  # whatever is left of it must go before its end is written
             if left := self.executor.end(order, sighting.native_id):
                 return custody.say(job, _still_alive(job, left))
             sighting = self.executor.look(order)
@@ -213,7 +214,7 @@ class Hands:
 
     def _never_began(self, job: Job, sighting: Sighting) -> None:
         order = order_of(job)
-        if sighting.seen == Seen.NOTHING and not self.executor.remembers(order):
+        if sighting.seen == Seen.NOTHING and not job.ending and not self.executor.remembers(order):
             custody.finish_job(job, Ending("fail", f"The job's folder {order.folder} {FOLDER_GONE}"))
             return
         again = sighting.seen == Seen.NOTHING and job.generation > 1
@@ -230,7 +231,7 @@ class Hands:
         custody.finish_job(job, ending_of(sighting, job.ending))
 
     def _lingers(self, sighting: Sighting) -> bool:
-        return sighting.seen == Seen.ENDED and processes.is_alive(sighting.native_id)
+        return processes.is_alive(sighting.native_id)
 
     # Ending
 

@@ -202,9 +202,15 @@ def family(leader: str, entry: str) -> list[str]:
 
 
 def end_family(leader: str, entry: str, *, patience_s: float = 2.0) -> list[str]:
-    """Kill (SIGKILL) all that belong to `leader` until none is left; returns who is still alive after `patience_s`."""
+    """Kill (SIGKILL) all that belong to `leader` until none is left; returns who is still alive after `patience_s`.
+
+    None is left where none was seen twice: a process shows no environment for the moment in which execve replaces it.
+    """
     deadline = time.monotonic() + patience_s
-    while (alive := family(leader, entry)) and time.monotonic() < deadline:
+    seen_none, alive = 0, [leader]
+    while seen_none < 2 and time.monotonic() < deadline:
+        alive = family(leader, entry)
+        seen_none = 0 if alive else seen_none + 1
         for member in sorted(alive, key=lambda one: one == leader):  # the leader last: it proves whose session it is
             send(member, signal.SIGKILL)
         time.sleep(0.01)

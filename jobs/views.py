@@ -3,7 +3,6 @@
 from typing import Any
 
 from django.contrib import messages
-from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
@@ -11,24 +10,19 @@ from django.views.decorators.http import require_POST, require_safe
 from jobs.check import check_target
 from jobs.forms import PIECE_BYTES, LogRequest
 from jobs.models import Job, Target
+from jobs.occupancy import with_occupancy
 from jobs.reading import show_log
 from jobs.services import request_cancel
-from jobs.states import AWAY, JobState
 from record.access import Ability, can, require, visible
 from record.forms import ReasonForm
 from record.models import Event
 from record.pages import live_page, page_author, page_of
 
-_OCCUPANCY = {
-    "away": Count("jobs", filter=Q(jobs__state__in=AWAY)),
-    "planned": Count("jobs", filter=Q(jobs__state=JobState.PLANNED)),
-}
-
 
 @require_safe
 def targets(request: HttpRequest) -> HttpResponse:
     """Where work can run, and how busy each place is."""
-    rows = Target.objects.filter(archived_at=None).select_related("lab").annotate(**_OCCUPANCY).order_by("name", "id")
+    rows = with_occupancy(Target.objects.filter(archived_at=None).select_related("lab")).order_by("name", "id")
     return render(request, "jobs/targets.html", {"page_obj": page_of(request, visible(rows, request.user))})
 
 
@@ -39,9 +33,9 @@ def target(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _target_page(request: HttpRequest, pk: int, **more: Any) -> HttpResponse:
-    row = get_object_or_404(visible(Target.objects.select_related("lab").annotate(**_OCCUPANCY), request.user), pk=pk)
+    row = get_object_or_404(visible(with_occupancy(Target.objects.select_related("lab")), request.user), pk=pk)
     jobs = list(Job.objects.filter(target=row).live()[:50]) + list(
-        Job.objects.filter(target=row).exclude(ended_at=None).order_by("-ended_at")[:20]
+        Job.objects.filter(target=row).exclude(ended_at=None)[:20]
     )
     context = {
         "target": row,

@@ -60,6 +60,19 @@ def test_a_family_is_found_and_ended_without_its_leader() -> None:
     assert processes.family(identity, "MARK=this-one") == []
 
 
+def test_none_is_left_only_where_none_is_seen_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    child = subprocess.Popen(["sleep", "33"], env=os.environ | {"MARK": "hidden"})
+    seen, look = [], processes.family
+
+    def hidden_at_first(leader: str, entry: str) -> list[str]:
+        seen.append(look(leader, entry) if seen else [])  # as while execve replaces it
+        return seen[-1]
+
+    monkeypatch.setattr(processes, "family", hidden_at_first)
+    assert processes.end_family(processes.identity(child.pid), "MARK=hidden") == []
+    assert child.wait(10) == -signal.SIGKILL
+
+
 def test_signals_on_kernels_without_pidfds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "has_pidfds", lambda: False)
     child = subprocess.Popen(["sleep", "30"])

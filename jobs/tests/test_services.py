@@ -13,6 +13,7 @@ from jobs.custody import claim_due, finish_job, record_running, take_over
 from jobs.endings import Ending
 from jobs.hosts import this_host
 from jobs.models import Job, Target
+from jobs.occupancy import with_occupancy
 from jobs.services import Resources, handle_final, hold_planned, release_held, request_cancel, resources_for
 from jobs.states import FINAL, JOB, JobState
 from record.errors import BadInput, NotAllowed, StaleState
@@ -254,6 +255,7 @@ def test_sweeps_use_the_partial_indexes(target: Target) -> None:
             Job.objects.planned().filter(target__in=[target.pk]),
             Job.objects.away().filter(target=target),
             Job.objects.away().filter(target__in=[target.pk]).order_by("id"),
+            with_occupancy(Target.objects.all()),
         ],
         "job_unhandled": [Job.objects.unhandled().within_reach("here").order_by("id")],
     }
