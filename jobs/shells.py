@@ -8,13 +8,13 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from errno import EACCES, EAGAIN, EDQUOT, EMFILE, ENAMETOOLONG, ENFILE, ENOENT, ENOMEM, ENOSPC, EPERM, EROFS, ESTALE
-from pathlib import Path
 from typing import Protocol
 
 from jobs.models import Target
@@ -201,12 +201,32 @@ def within_roots(target: Target, path: str) -> str:
     return real
 
 
+def _names(root: str, pattern: str) -> Iterable[str]:
+    """Names below `root` that match. `**` follows no links: one that leads up or out would have no end."""
+    if not globbing.has_magic(pattern):
+        return [pattern]
+    parts = pattern.split("/")
+    if "**" not in parts:
+        return globbing.iglob(pattern, root_dir=root)
+    at = parts.index("**")
+    before, after = "/".join(parts[:at]), "/".join(parts[at + 1 :]) or "*"
+    tops = _names(root, before) if before else [""]
+    folders = (folder for top in tops for folder in _folders(os.path.join(root, top)))
+    found = (os.path.join(folder, name) for folder in folders for name in _names(folder, after))
+    return {os.path.relpath(path, root) for path in found}
+
+
+def _folders(top: str) -> Iterator[str]:
+    """`top` and all folders below it, but for hidden ones, which patterns don't match either."""
+    for folder, below, _ in os.walk(top):
+        below[:] = [name for name in below if not name.startswith(".")]
+        yield folder
+
+
 def _facts(root: str, pattern: str) -> Iterator[FileFact]:
-    literal = not globbing.has_magic(pattern)
-    found = [pattern] if literal else globbing.iglob(pattern, root_dir=root, recursive=True)
-    for name in found:
+    for name in _names(root, pattern):
         path = os.path.join(root, name)
         with suppress(FileNotFoundError, NotADirectoryError):
-            stat = os.stat(path)
-            if not Path(path).is_dir():
-                yield FileFact(path, stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))
+            facts = os.stat(path)
+            if stat.S_ISREG(facts.st_mode):  # a pipe would block whoever reads it, a device never ends
+                yield FileFact(path, facts.st_size, datetime.fromtimestamp(facts.st_mtime, UTC))

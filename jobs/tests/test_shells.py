@@ -75,6 +75,32 @@ def test_glob_finds_files_by_pattern(target: Target, tmp_path: Path) -> None:
         shell.glob(str(tmp_path), ["../*"])
 
 
+def test_glob_passes_over_what_is_no_plain_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.mrc")
+    (tmp_path / "b.mrc").symlink_to("/dev/zero")
+    (tmp_path / "c.mrc").mkdir()
+    (tmp_path / "d.mrc").symlink_to("/nowhere")
+    assert LocalShell().glob(str(tmp_path), ["*.mrc", "a.mrc"]) == {"*.mrc": [], "a.mrc": []}
+
+
+def test_glob_through_all_folders_follows_no_links(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / ".hidden").mkdir()
+    for path in ("a/x.mrc", "a/b/x.mrc", "x.mrc", ".hidden/x.mrc"):
+        (tmp_path / path).write_text("x")
+    for name in ("again", "once_more", "a/up"):
+        (tmp_path / name).symlink_to(tmp_path)
+    (tmp_path / "everything").symlink_to("/")
+    found = LocalShell().glob(str(tmp_path), ["**/x.mrc", "a/**/x.mrc", "**/b/**", "**"])
+    names = {pattern: [os.path.relpath(f.path, tmp_path) for f in facts] for pattern, facts in found.items()}
+    assert names == {
+        "**/x.mrc": ["a/b/x.mrc", "a/x.mrc", "x.mrc"],
+        "a/**/x.mrc": ["a/b/x.mrc", "a/x.mrc"],
+        "**/b/**": ["a/b/x.mrc"],
+        "**": ["a/b/x.mrc", "a/x.mrc", "x.mrc"],
+    }
+
+
 def test_write_replaces_whole_and_leaves_no_scratch(tmp_path: Path) -> None:
     shell = LocalShell()
     path = tmp_path / "a" / "b.txt"
