@@ -186,6 +186,8 @@ CONDUCT_SOCKET = DATA_DIR / "conduct.sock"
 HOST_NAME = env_text("CONDUCTOR_HOST_NAME", "")
 # Between asking a job to end (SIGTERM) and killing it.
 JOB_GRACE_S = env_int("CONDUCTOR_JOB_GRACE_S", 10)
+# A job whose logs take more of the disk than this is ended.
+JOB_LOG_LIMIT_MIB = env_int("CONDUCTOR_JOB_LOG_LIMIT_MIB", 10_240, minimum=1)
 # Folders from which pipelines may be loaded.
 PIPELINE_ROOTS = [Path(p) for p in env_list("CONDUCTOR_PIPELINES", [str(BASE_DIR / "pipelines")])]
 

@@ -4,6 +4,7 @@ import logging
 import os
 import selectors
 from collections.abc import Callable
+from contextlib import suppress
 
 from django.conf import settings
 from django.utils import timezone
@@ -75,7 +76,9 @@ class Hands:
         for job in jobs:
             if self._patience.allows(job.pk):
                 self._guarded(job, self._look_after)
-        self._watch_memory([job for job in jobs if job.state == JobState.RUNNING and not job.ending])
+        running = [job for job in jobs if job.state == JobState.RUNNING and not job.ending]
+        self._watch_logs(running)
+        self._watch_memory(running)
         return len(jobs)
 
     def close(self) -> None:
@@ -191,8 +194,7 @@ class Hands:
         sighting = self.executor.look(order)
         if sighting.seen == Seen.ALIVE:
             return self._resolve_alive(job, sighting)
-        over = sighting.seen == Seen.ENDED and (job.ending or self._lingers(sighting))
-        if over or sighting.seen == Seen.DIED:  # whatever is left of it must go before its end is written
+        if sighting.seen in (Seen.ENDED, Seen.DIED):  # nothing of a job outlives it, whatever session it went to
             if left := self.executor.end(order, sighting.native_id):
                 return custody.say(job, _still_alive(job, left))
             sighting = self.executor.look(order)
@@ -214,7 +216,8 @@ class Hands:
 
     def _never_began(self, job: Job, sighting: Sighting) -> None:
         order = order_of(job)
-        if sighting.seen == Seen.NOTHING and not job.ending and not self.executor.remembers(order):
+        unwanted = job.ending or job.cancel_requested_at
+        if sighting.seen == Seen.NOTHING and not unwanted and not self.executor.remembers(order):
             custody.finish_job(job, Ending("fail", f"The job's folder {order.folder} {FOLDER_GONE}"))
             return
         again = sighting.seen == Seen.NOTHING and job.generation > 1
@@ -229,9 +232,6 @@ class Hands:
         self._kill_at.pop(job.pk, None)
         self._forget(job.pk)
         custody.finish_job(job, ending_of(sighting, job.ending))
-
-    def _lingers(self, sighting: Sighting) -> bool:
-        return processes.is_alive(sighting.native_id)
 
     # Ending
 
@@ -270,9 +270,20 @@ class Hands:
             used = _memory_mib(members[job.token], job.memory_mib)
             if used > job.memory_mib and processes.is_alive(job.native_id):
                 words = f"Its processes together used {used} MiB of memory; its limit is {job.memory_mib} MiB."
-                custody.note_stopping(job, "run_out_of_memory", words)
-                self._kill_at[job.pk] = processes.now_s()
-                self._guarded(job, self._end)
+                self._stop_at_once(job, "run_out_of_memory", words)
+
+    def _watch_logs(self, jobs: list[Job]) -> None:
+        """End jobs that print without end, before the disk is full for all."""
+        limit_mib = settings.JOB_LOG_LIMIT_MIB
+        for job in jobs:
+            if _log_mib(job) > limit_mib and processes.is_alive(job.native_id):
+                words = f"Its logs have grown beyond {limit_mib} MiB: a script that prints without end fills the disk."
+                self._stop_at_once(job, "fail", words)
+
+    def _stop_at_once(self, job: Job, event: str, words: str) -> None:
+        custody.note_stopping(job, event, words)
+        self._kill_at[job.pk] = processes.now_s()
+        self._guarded(job, self._end)
 
     def _members(self, jobs: list[Job]) -> dict[str, list[processes.Stat]]:
         """token -> living processes of each of these jobs."""
@@ -327,6 +338,15 @@ def _still_alive(job: Job, left: list[str]) -> str:
     pids = ", ".join(str(processes.split_identity(one)[1]) for one in left[:10])
     why = job.ending.get("message", "")
     return f"Not ended yet: {len(left)} of its processes can't be killed (pid {pids}). {why}".strip()
+
+
+def _log_mib(job: Job) -> int:
+    """MiB that a job's logs take on the disk; holes in them take nothing."""
+    used = 0
+    for path in {job.stdout_path, job.stderr_path}:
+        with suppress(OSError):
+            used += os.stat(path).st_blocks * 512
+    return used // MIB
 
 
 def _memory_mib(stats: list[processes.Stat], limit_mib: int) -> int:

@@ -107,7 +107,13 @@ class TaskCluster:
         )
         self.identity = processes.identity(self._process.pid)
         note = json.dumps({"name": self.name, "identity": self.identity})
-        write_whole(str(_note_path()), note.encode(), sync=False)
+        try:
+            write_whole(str(_note_path()), note.encode(), sync=False)
+        except OSError as error:  # a successor must be able to find it, so it can't be left running
+            log.error("no task cluster: %s can't be written (%s); trying again", _note_path(), error.strerror)
+            self._kill()
+            self._process = None
+            return
         log.info("task cluster %s started as pid %d", self.name, self._process.pid)
 
     def _start_again(self, why: str) -> None:
@@ -143,7 +149,8 @@ class TaskCluster:
             return
         if left := processes.end_family(note["identity"], self._mark(note["name"]), patience_s=5):
             log.error("processes of the task cluster before this one can't be killed: %s", left)
-        Pulse.objects.filter(cluster=note["name"]).delete()
+        with suppress(DatabaseError):  # a row too many harms nobody, and jobs are not to wait for it
+            Pulse.objects.filter(cluster=note["name"]).delete()
 
     def _has_beaten(self) -> bool:
         """Whether a worker took a pulse since the last look."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
 from django.conf import settings
 from django.db import Error as DatabaseError
@@ -170,10 +170,17 @@ def only_one(folder: Path) -> Iterator[None]:
             raise BadInput(
                 f"Another conduct (pid {pid}) runs on {folder}: stop it first, or set CONDUCTOR_DATA."
             ) from None
-        lock.truncate(0)
-        lock.write(f"{os.getpid()}\n")
-        lock.flush()
+        _sign(lock)
         yield
+
+
+def _sign(lock: IO[str]) -> None:
+    """Leave our pid in the lock file, for whoever is refused; on a full disk it is done without."""
+    try:
+        os.ftruncate(lock.fileno(), 0)
+        os.write(lock.fileno(), f"{os.getpid()}\n".encode())
+    except OSError as error:
+        log.warning("the pid can't be written to %s: %s", lock.name, error.strerror)
 
 
 def _drain(receiver: socket.socket) -> None:

@@ -102,6 +102,33 @@ def test_a_killed_predecessors_cluster_is_ended_first(stage: Stage) -> None:
     assert members(stage, note(stage)["name"]) == []
 
 
+def test_a_locked_database_or_a_full_disk_keeps_no_conduct_from_starting(stage: Stage) -> None:
+    stage.environment["CONDUCTOR_SQLITE_TIMEOUT_S"] = "1"
+    first = stage.conduct(options=())
+    a_beat(stage)
+    first.kill()
+    first.wait()
+    orphaned = note(stage)["name"]
+    path = stage.folder / "var" / "cluster.json"
+    stage.plan("echo ran >> ran")
+    with stage.connection() as connection:
+        connection.execute("begin immediate")
+        second = stage.conduct(options=())
+        stage.until(lambda: note(stage)["name"] != orphaned, what="a cluster that is not known to the database")
+    second.kill()
+    second.wait()
+    path.rename(path.with_suffix(".kept"))
+    path.mkdir()  # nothing can be written there
+
+    third = stage.conduct(options=())
+
+    stage.until(lambda: "no task cluster:" in stage.conduct_log(), what="words")
+    stage.until_state("succeeded")
+    assert third.poll() is None
+    path.rmdir()
+    path.with_suffix(".kept").rename(path)  # for the stage, which ends what second left
+
+
 def idle_worker(stage: Stage) -> int:
     """The worker: the process that logged that it is ready for work."""
     ready = [line for line in stage.conduct_log().splitlines() if "ready for work at" in line]

@@ -256,9 +256,21 @@ def test_environment_lines_run_before_the_script(stage: Stage) -> None:
 
 
 def test_what_a_script_leaves_behind_ends_with_it(stage: Stage) -> None:
-    stage.plan("sleep 300 & echo $! >> ran")
+    stage.plan("sleep 300 & echo $! >> ran; setsid bash -c 'echo $$ >> ran; exec sleep 301' & sleep 0.5")
     stage.conduct()
-    stage.until_state("succeeded")
-    (pid,) = map(int, stage.lines())
+    row = stage.until_state("succeeded")
+    assert len(stage.lines()) == 2
 
-    stage.until(lambda: not os.path.exists(f"/proc/{pid}"), what="gone")
+    stage.until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in stage.lines()), what="gone")
+    assert carriers(str(row["token"])) == []
+
+
+def test_a_script_that_prints_without_end_is_stopped(stage: Stage) -> None:
+    stage.environment["CONDUCTOR_JOB_LOG_LIMIT_MIB"] = "3"
+    stage.plan("echo ran >> ran; while :; do head -c 500000 /dev/zero; sleep 0.05; done")
+    stage.conduct()
+
+    row = stage.until_state("failed")
+
+    assert "logs have grown beyond 3 MiB" in row["reason"]
+    assert carriers(str(row["token"])) == []
