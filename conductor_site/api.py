@@ -93,12 +93,17 @@ def _invalid(error: exceptions.ValidationError) -> Response:
     if isinstance(detail, list):
         detail = {"non_field_errors": detail}
     where = ", ".join(name for name in detail if name != "non_field_errors")
-    message = f"The input can't be used; look at: {where}." if where else " ".join(map(str, _flat(detail)))
+    message = f"The input can't be used; look at: {where}." if where else " ".join(_flat(detail))
     return _answer(400, "bad_input", f"{message} Nothing was changed.", {"fields": detail})
 
 
 def _flat(detail: dict[str, Any]) -> list[str]:
-    return [str(text) for texts in detail.values() for text in (texts if isinstance(texts, list) else [texts])]
+    """All that is wrong, each with its full stop."""
+    return [
+        f"{str(text).rstrip('.')}."
+        for texts in detail.values()
+        for text in (texts if isinstance(texts, list) else [texts])
+    ]
 
 
 def _later(response: Response, wait_s: float | None) -> Response:

@@ -39,7 +39,10 @@ UNREPEATED = {"csrfmiddlewaretoken", "password", "old_password", "new_password1"
 
 
 class ContentSecurityPolicy:
-    """Nothing inline and nothing from another host, on every response that has no stricter policy of its own."""
+    """Nothing inline and nothing from another host, on every response that has no stricter policy of its own.
+
+    Pages are one person's own: unless a view says otherwise, no cache on the way keeps them.
+    """
 
     def __init__(self, get_response: Next) -> None:
         self.get_response = get_response
@@ -47,6 +50,7 @@ class ContentSecurityPolicy:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         response = self.get_response(request)
         response.headers.setdefault("Content-Security-Policy", POLICY)
+        response.headers.setdefault("Cache-Control", "private, no-cache")
         return response
 
 

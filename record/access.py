@@ -22,7 +22,7 @@ class Ability(TextChoices):
     VIEW = "view", "see the lab's runs, gates and decisions"
     OPERATE = "operate", "start, pause, retry and configure"
     DECIDE = "decide", "answer gates"
-    OVERRIDE = "override", "overrule the state of things, with a reason"
+    OVERRIDE = "override", "overrule the state of things"
 
 
 ABILITIES: dict[str, frozenset[str]] = {

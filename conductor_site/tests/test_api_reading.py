@@ -181,3 +181,8 @@ def test_a_backslash_before_u0000_is_text_like_any_other(people: People, client:
     body = {"username": "viewer", "password": r"C:\u0000"}
     answer = client.post("/api/v1/token/", body, content_type="application/json")
     assert answer.json()["code"] == "wrong_password"
+
+
+def test_a_body_of_nothing_is_told_in_sentences(people: People, client: Client) -> None:
+    answer = client.generic("POST", "/api/v1/token/", "null", content_type="application/json")
+    assert answer.json()["message"] == "No data provided. Nothing was changed."

@@ -89,6 +89,7 @@ def test_every_page_forbids_what_is_inline_or_foreign(client: Client, people: Pe
     assert "style=" not in response.content.decode()
     assert "<script>" not in response.content.decode()
     assert response.headers["X-Content-Type-Options"] == "nosniff"
+    assert response.headers["Cache-Control"] in ("private, no-cache", "no-store")
 
 
 def test_a_poll_gets_nothing_while_nothing_changed(client: Client, people: People) -> None:

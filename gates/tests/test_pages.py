@@ -127,6 +127,12 @@ def test_an_administrator_may_overrule_with_a_reason(client: Client, lab: Lab, p
     assert Decision.objects.get().override is True
 
 
+def test_what_does_not_hold_is_told_with_the_name_of_its_field(client: Client, lab: Lab, people: People) -> None:
+    gate = ask(lab)
+    told = post(client, gate, people.reviewer, "consequence", threshold="").content.decode()
+    assert '<li class="error">Threshold: This field is required.</li>' in told
+
+
 def test_the_consequence_is_told_and_changes_nothing(client: Client, lab: Lab, people: People) -> None:
     gate = ask(lab)
     response = post(client, gate, people.reviewer, "consequence", threshold="99")
