@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tomo import align, conf, simulate
+from tomo import align, conf, geometry, simulate
 from tomo.errors import TomoError
 from tomo.reconstruct import weighted_back_projection
 
@@ -44,7 +44,7 @@ def test_noise_alone_leaves_a_large_residual_and_no_correlation():
 def test_the_rigid_part_of_a_drift_is_the_shift_of_a_point():
     across = 3 * np.cos(np.deg2rad(TILTS)) - 2 * np.sin(np.deg2rad(TILTS))
     assert np.allclose(
-        simulate.without_rigid_part(np.stack([across, np.full(len(TILTS), 4.0)], 1), TILTS), 0, atol=1e-9
+        geometry.without_rigid_part(np.stack([across, np.full(len(TILTS), 4.0)], 1), TILTS), 0, atol=1e-9
     )
 
 

@@ -8,6 +8,7 @@ from tomo.geometry import (
     euler_from_matrix,
     even_rotations,
     local_rotations,
+    low_passed,
     matrix_from_euler,
     project,
     projection_matrix,
@@ -110,3 +111,9 @@ def test_the_wedge_in_the_particles_frame_turns_with_the_particle():
     shape, tilts = (32, 32, 32), np.arange(-60, 61, 3.0)
     upright = wedge(shape, tilts, matrix_from_euler(0, 90, 0))  # the beam runs along the reference's x axis
     assert upright[0, 0, 8] == 0.0 and upright[8, 0, 0] == 1.0
+
+
+def test_a_low_pass_halves_contrast_at_its_period_and_keeps_the_mean():
+    wave = 1 + np.cos(2 * np.pi * np.arange(24) / 6)[None, None, :] * np.ones((24, 24, 1))
+    passed = low_passed(wave, 6)
+    assert passed.mean() == pytest.approx(1) and np.ptp(passed) == pytest.approx(np.ptp(wave) / 2)

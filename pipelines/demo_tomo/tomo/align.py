@@ -12,20 +12,14 @@ import numpy as np
 
 from tomo import conf, files
 from tomo.errors import TomoError
-from tomo.geometry import project, projection_matrix
+from tomo.geometry import project, projection_matrix, without_rigid_part
 from tomo.reconstruct import edge_level, weighted_back_projection
-from tomo.simulate import without_rigid_part
 
 FOLDS = 5
 VALUES = (
-    "SPECIMEN",
-    "TILT_AXIS_DEG",
-    "TILT_AXIS_SEARCH_DEG",
-    "MAX_SHIFT_PX",
-    "ALIGN_BIN",
-    "ALIGN_ITERATIONS",
-    "TOMO_DIM_Z",
-)
+    "SPECIMEN", "TILT_AXIS_DEG", "TILT_AXIS_SEARCH_DEG", "MAX_SHIFT_PX",
+    "ALIGN_BIN", "ALIGN_ITERATIONS", "TOMO_DIM_Z",
+)  # fmt: skip
 
 
 def transform(images: np.ndarray, axis_deg: float, shifts: np.ndarray, order: int = 1) -> np.ndarray:

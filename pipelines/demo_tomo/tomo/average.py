@@ -8,7 +8,7 @@ import numpy as np
 from tomo import conf, files
 from tomo.errors import TomoError
 from tomo.fsc import first_crossing, shell_correlation
-from tomo.geometry import frequencies, local_rotations, rotate, wedge
+from tomo.geometry import local_rotations, low_passed, rotate, wedge
 from tomo.subtomo import paths
 from tomo.template import sphere
 
@@ -58,14 +58,6 @@ def average(particles: list[Particle]) -> np.ndarray:
         total = measured * fft.rfftn(turned) + (total if total.size else 0)
         weight = measured + (weight if weight.size else 0)
     return fft.irfftn(total / np.maximum(weight, 0.1 * len(particles)), shape).astype(np.float32)
-
-
-def low_passed(volume: np.ndarray, period_px: float) -> np.ndarray:
-    """Return a volume without detail finer than `period_px`, softly."""
-    from scipy import fft
-
-    distance = np.linalg.norm(frequencies(volume.shape), axis=0)
-    return fft.irfftn(fft.rfftn(volume) * np.exp(-0.5 * (distance * period_px) ** 2 * 1.386), volume.shape)
 
 
 def best_pose(particle: Particle, reference: np.ndarray, turns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

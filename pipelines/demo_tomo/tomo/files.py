@@ -189,6 +189,19 @@ def for_each(
         print(f"{name} {index}/{len(names)} {verb} ({said})", flush=True)
 
 
+def write_series(work: Path, name: str, images: np.ndarray, angles: np.ndarray, apix: float, axis_deg: float) -> None:
+    """Write a tilt series: the stack, its raw tilt angles, and last the .tomostar by which other phases find it."""
+    write_mrc(stack_path(work, name), images, apix, kind="stack")
+    write_text(stack_path(work, name, ".rawtlt"), "".join(f"{a:8.2f}\n" for a in angles))
+    columns = {
+        "wrpMovieName": [f"../tiltstack/{name}/{name}.mrc" for _ in angles],
+        "wrpAngleTilt": [f"{a:.2f}" for a in angles],
+        "wrpAxisAngle": [f"{axis_deg:.3f}" for _ in angles],
+        "wrpAverageIntensity": [f"{image.mean():.4f}" for image in images],
+    }
+    write_star(work / "tomostar" / f"{name}.tomostar", columns, block="")
+
+
 def particle_columns(name: str, particles: list[dict]) -> dict[str, list]:
     """Return STAR columns of particles with `position` (x, y, z; pixels, the first voxel's centre is 0) and `matrix`.
 

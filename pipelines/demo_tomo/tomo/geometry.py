@@ -87,6 +87,14 @@ def frequencies(shape: tuple[int, int, int]) -> np.ndarray:
     return np.stack([x, y, z]).astype(np.float32)
 
 
+def low_passed(volume: np.ndarray, period_px: float) -> np.ndarray:
+    """Return a volume whose contrast is halved at a period of `period_px`, by a Gaussian."""
+    from scipy import fft
+
+    distance = np.linalg.norm(frequencies(volume.shape), axis=0)
+    return fft.irfftn(fft.rfftn(volume) * 0.5 ** ((distance * period_px) ** 2), volume.shape)
+
+
 def wedge(shape: tuple[int, int, int], angles_deg: np.ndarray, matrix: np.ndarray | None = None) -> np.ndarray:
     """Return 1 where the tilts have measured a frequency and 0 in the missing wedge, softly, for a real FFT.
 
@@ -104,6 +112,13 @@ def wedge(shape: tuple[int, int, int], angles_deg: np.ndarray, matrix: np.ndarra
     inside = np.minimum(tilt - low, high - tilt) / softness_deg + 0.5
     inside[np.hypot(x, z) < 0.5 / max(shape)] = 1.0
     return np.clip(inside, 0, 1).astype(np.float32)
+
+
+def without_rigid_part(shifts: np.ndarray, angles_deg: np.ndarray) -> np.ndarray:
+    """Return shifts (tilts, 2) less what a shift of the whole specimen explains: the smallest that align as well."""
+    across = np.stack([np.cos(np.deg2rad(angles_deg)), np.sin(np.deg2rad(angles_deg))], axis=1)
+    rigid = across @ np.linalg.lstsq(across, shifts[:, 0], rcond=None)[0]
+    return np.stack([shifts[:, 0] - rigid, shifts[:, 1] - shifts[:, 1].mean()], axis=1)
 
 
 def projection_matrix(angles_deg: np.ndarray, nz: int, nx: int) -> "csr_array":

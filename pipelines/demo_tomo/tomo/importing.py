@@ -6,7 +6,6 @@ import numpy as np
 
 from tomo import conf, files
 from tomo.errors import TomoError
-from tomo.simulate import write_series
 
 
 def run(work: Path) -> None:
@@ -37,5 +36,5 @@ def import_series(work: Path, name: str, stack: Path, rawtlt: Path) -> str:
         print(f"note: {stack.name}: its header says {header_apix:g} A/px; PIXEL_SIZE_ANGSTROM={apix:g} is used")
     order = np.argsort(angles, kind="stable")
     images = images[order] - np.percentile(images, 1)
-    write_series(work, name, images, angles[order], apix, conf.number("TILT_AXIS_DEG", "0"))
+    files.write_series(work, name, images, angles[order], apix, conf.number("TILT_AXIS_DEG", "0"))
     return f"{len(angles)} tilts of {images.shape[2]}x{images.shape[1]}, {apix:g} A/px"

@@ -12,26 +12,14 @@ import numpy as np
 
 from tomo import conf, files
 from tomo.errors import TomoError
-from tomo.geometry import matrices_from_quaternions
+from tomo.geometry import matrices_from_quaternions, without_rigid_part
 
 VALUES = (
-    "SEED",
-    "PIXEL_SIZE_ANGSTROM",
-    "TOMO_DIM_X",
-    "TOMO_DIM_Y",
-    "TOMO_DIM_Z",
-    "TILT_MIN_DEG",
-    "TILT_MAX_DEG",
-    "TILT_STEP_DEG",
-    "TILT_AXIS_DEG",
-    "SNR",
-    "DRIFT_PX",
-    "SCENE_MARGIN_PX",
-    "SCENE_GAP_PX",
-    "SPOILT_SERIES",
-    "SPOILT_JUMP_PX",
+    "SEED", "PIXEL_SIZE_ANGSTROM", "TOMO_DIM_X", "TOMO_DIM_Y", "TOMO_DIM_Z",
+    "TILT_MIN_DEG", "TILT_MAX_DEG", "TILT_STEP_DEG", "TILT_AXIS_DEG", "SNR",
+    "DRIFT_PX", "SCENE_MARGIN_PX", "SCENE_GAP_PX", "SPOILT_SERIES", "SPOILT_JUMP_PX",
     "SPOILT_CONTRAST",
-)
+)  # fmt: skip
 
 
 def species_in_scene(folder: Path) -> dict[str, tuple[np.ndarray, float, int]]:
@@ -75,13 +63,6 @@ def drift(rng: np.random.Generator, angles_deg: np.ndarray, step_px: float) -> n
     """
     walk = np.cumsum(rng.normal(0, step_px, (len(angles_deg), 2)), axis=0)
     return without_rigid_part(walk, angles_deg)
-
-
-def without_rigid_part(shifts: np.ndarray, angles_deg: np.ndarray) -> np.ndarray:
-    """Return shifts (tilts, 2) less what a shift of the whole specimen explains: the smallest that align as well."""
-    across = np.stack([np.cos(np.deg2rad(angles_deg)), np.sin(np.deg2rad(angles_deg))], axis=1)
-    rigid = across @ np.linalg.lstsq(across, shifts[:, 0], rcond=None)[0]
-    return np.stack([shifts[:, 0] - rigid, shifts[:, 1] - shifts[:, 1].mean()], axis=1)
 
 
 def spoil(rng: np.random.Generator, shifts: np.ndarray, jump_px: float) -> np.ndarray:
@@ -157,21 +138,8 @@ def simulate_series(work: Path, name: str, index: int, species: Mapping[str, tup
     noise = flat.std() / np.sqrt(conf.positive("SNR"))
     images = images * contrast + rng.normal(0, noise, images.shape).astype(np.float32)
     write_truth(work, name, particles, list(species))
-    write_series(work, name, images, angles, apix, axis_deg)
+    files.write_series(work, name, images, angles, apix, axis_deg)
     return f"{len(angles)} tilts of {size[1]}x{size[0]}, {len(particles)} particles"
-
-
-def write_series(work: Path, name: str, images: np.ndarray, angles: np.ndarray, apix: float, axis_deg: float) -> None:
-    """Write a tilt series: the stack, its raw tilt angles, and last the .tomostar by which other phases find it."""
-    files.write_mrc(files.stack_path(work, name), images, apix, kind="stack")
-    files.write_text(files.stack_path(work, name, ".rawtlt"), "".join(f"{a:8.2f}\n" for a in angles))
-    columns = {
-        "wrpMovieName": [f"../tiltstack/{name}/{name}.mrc" for _ in angles],
-        "wrpAngleTilt": [f"{a:.2f}" for a in angles],
-        "wrpAxisAngle": [f"{axis_deg:.3f}" for _ in angles],
-        "wrpAverageIntensity": [f"{image.mean():.4f}" for image in images],
-    }
-    files.write_star(work / "tomostar" / f"{name}.tomostar", columns, block="")
 
 
 def run(work: Path, skill_dir: Path) -> None:

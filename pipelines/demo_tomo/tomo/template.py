@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from tomo import conf, files
+from tomo.geometry import low_passed
 
 
 def density(blobs: np.ndarray, box: int) -> np.ndarray:
@@ -31,12 +32,16 @@ def paths(work: Path, label: str) -> tuple[Path, Path]:
 
 
 def run(work: Path) -> None:
-    """Write the template and the mask of the species whose conf is in the environment."""
+    """Write the template and the mask of the species whose conf is in the environment.
+
+    The template is low-passed: detail that it lacks can't come into the half-maps from it (Henderson, PNAS 110, 2013).
+    """
     label, apix = conf.text("TM_LABEL"), conf.positive("PIXEL_SIZE_ANGSTROM")
     box, radius = conf.whole("SUBTOMO_BOX_SIZE", at_least=8), conf.positive("DIAMETER") / 2 / apix
     blobs = conf.blobs()
     blobs[:, :4] /= apix
     template, mask = paths(work, label)
     files.write_mrc(mask, sphere(box, radius), apix)
-    files.write_mrc(template, density(blobs, box), apix)
+    period = conf.positive("TEMPLATE_LOWPASS_ANGSTROM") / apix
+    files.write_mrc(template, low_passed(density(blobs, box), period), apix)
     print(f"{label} template of {box} pixels at {apix:g} A/px, mask of {2 * radius:.1f} pixels across", flush=True)
