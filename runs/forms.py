@@ -120,7 +120,7 @@ class NewRunForm(ConfForm):
             "conf": {key.removeprefix(CONF): value for key, value in data.items() if key.startswith(CONF) and value},
         }
 
-    def _preset_values(self) -> Mapping[str, str]:
+    def _preset_values(self) -> dict[str, str]:
         """What the chosen preset sets: the one that was posted, else the one that is shown first."""
         chosen = self.data.get("preset") if self.is_bound else self.initial.get("preset")
         by_key = {each.key: each.conf for each in self.spec.presets}
