@@ -103,7 +103,7 @@ class NewRunForm(ConfForm):
         self._offer_targets(list(targets), targets)
         self._offer_presets()
         self._offer_species()
-        values = spec.defaults | self._preset_values()
+        values = {**spec.defaults, **self._preset_values()}
         for each in spec.fields:
             if not each.species:
                 self.fields[f"{CONF}{each.key}"] = conf_field(each, values.get(each.key, ""))
