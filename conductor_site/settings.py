@@ -143,18 +143,18 @@ Q_CLUSTER = {
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "conductor_site.tokens.ApiTokenAuthentication",
+        "conductor_site.api.tokens.ApiTokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": [
         "rest_framework.permissions.IsAuthenticated",
-        "conductor_site.tokens.TokenAllows",
+        "conductor_site.api.tokens.TokenAllows",
     ],
-    "DEFAULT_PARSER_CLASSES": ["conductor_site.parsers.JSONBody"],
+    "DEFAULT_PARSER_CLASSES": ["conductor_site.api.bodies.JSONBody"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PAGINATION_CLASS": "conductor_site.api.Pages",
+    "DEFAULT_PAGINATION_CLASS": "conductor_site.api.paging.Pages",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "EXCEPTION_HANDLER": "conductor_site.api.explain",
+    "EXCEPTION_HANDLER": "conductor_site.api.refusals.explain",
 }
 REST_KNOX = {"AUTO_REFRESH": False}
 KNOX_TOKEN_MODEL = "conductor_site.ApiToken"  # noqa: S105 (a model's name)

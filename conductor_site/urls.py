@@ -16,7 +16,7 @@ urlpatterns = [
     path("", include("jobs.urls")),
     path("healthz", views.healthz, name="healthz"),
     path("admin/", admin.site.urls),
-    path("api/", include("conductor_site.api_urls")),
+    path("api/", include("conductor_site.api.urls")),
 ]
 
 handler500 = "conductor_site.views.server_error"

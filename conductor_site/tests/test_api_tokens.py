@@ -11,9 +11,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from conductor_site.api.tokens import TOKENS_A_PERSON, make_token
 from conductor_site.models import ApiToken, SignInFailure
 from conductor_site.signin import FAILURES_A_NAME, WINDOW_S
-from conductor_site.tokens import TOKENS_A_PERSON, make_token
 from record.tests.factories import PASSWORD, People
 
 pytestmark = pytest.mark.django_db

@@ -11,16 +11,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from conductor_site.api.tokens import DEFAULT_LIFE_H, LONGEST_LIFE_H, make_token, own_tokens
 from conductor_site.models import ApiToken, TokenScope
 from conductor_site.signin import sign_in
-from conductor_site.tokens import DEFAULT_LIFE_H, LONGEST_LIFE_H, make_token, own_tokens
 from record.rest import RefusalOutput, StrictSerializer
 
 
 class TokenScheme(OpenApiAuthenticationExtension):
     """How the schema describes `Authorization: Token ...`."""
 
-    target_class = "conductor_site.tokens.ApiTokenAuthentication"
+    target_class = "conductor_site.api.tokens.ApiTokenAuthentication"
     name = "token"
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What the whole API has in common: its pages, and how it says that something was refused."""
+"""How the API says that something was refused, or has failed."""
 
 import logging
 import math
@@ -8,7 +8,6 @@ from django.core.exceptions import PermissionDenied, RequestDataTooBig, Suspicio
 from django.core.signals import got_request_exception
 from django.http import Http404
 from rest_framework import exceptions
-from rest_framework.pagination import PageNumberPagination
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
@@ -16,14 +15,6 @@ from conductor_site.middleware import storage_trouble
 from record.errors import ConductorError
 
 log = logging.getLogger(__name__)
-
-
-class Pages(PageNumberPagination):
-    """Numbered pages of 50 rows; `page_size` asks for another length, 200 at most."""
-
-    page_size = 50
-    page_size_query_param = "page_size"
-    max_page_size = 200
 
 
 def explain(error: Exception, context: dict[str, Any]) -> Response:

@@ -4,8 +4,8 @@ from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 from rest_framework.routers import SimpleRouter
 
-from conductor_site.nowhere import Nowhere
-from conductor_site.token_api import OneTokenView, TokenView
+from conductor_site.api.nowhere import Nowhere
+from conductor_site.api.token_views import OneTokenView, TokenView
 from gates import api as gates
 from jobs import api as jobs
 from record import api as record
