@@ -52,19 +52,20 @@ def live_page(
     if polling and request.GET.get("seen") == seen and not final:
         response = HttpResponse(status=204)
     else:
-        query = request.GET.copy()
-        query["seen"] = seen
-        again = {
-            "body": mark_safe(body),  # noqa: S308  (rendered by a template just above, escaped there)
-            "address": f"{request.path}?{query.urlencode()}",
-            "final": final,
-            "every_s": every_s,
-        }
+        shown = mark_safe(body)  # noqa: S308  (rendered by a template just above, escaped there)
+        again = {"body": shown, "address": _with_seen(request, seen), "final": final, "every_s": every_s}
+        live = mark_safe(render_to_string("_live.html", again))  # noqa: S308  (rendered by a template)
         if polling:
-            response = render(request, "_live.html", again, status=STOP_POLLING if final else 200)
+            response = HttpResponse(live, status=STOP_POLLING if final else 200)
         else:
-            live = mark_safe(render_to_string("_live.html", again))  # noqa: S308  (rendered by a template)
             response = render(request, page, context | {"live": live})
     patch_vary_headers(response, ["HX-Request"])
     response.headers["Cache-Control"] = "no-store"
     return response
+
+
+def _with_seen(request: HttpRequest, seen: str) -> str:
+    """The address that was asked for, with the digest of what its answer shows."""
+    query = request.GET.copy()
+    query["seen"] = seen
+    return f"{request.path}?{query.urlencode()}"
