@@ -207,14 +207,15 @@ def end_family(leader: str, entry: str, *, patience_s: float = 2.0) -> list[str]
     None is left where none was seen twice: a process shows no environment for the moment in which execve replaces it.
     """
     deadline = time.monotonic() + patience_s
-    seen_none, alive = 0, [leader]
-    while seen_none < 2 and time.monotonic() < deadline:
+    seen_none = 0
+    while True:
         alive = family(leader, entry)
         seen_none = 0 if alive else seen_none + 1
+        if seen_none == 2 or time.monotonic() >= deadline:
+            return alive
         for member in sorted(alive, key=lambda one: one == leader):  # the leader last: it proves whose session it is
             send(member, signal.SIGKILL)
-        time.sleep(0.01)
-    return alive
+        time.sleep(0.01 if alive else 0.002)
 
 
 def memory_bytes(pid: int) -> int:
