@@ -51,6 +51,25 @@ def test_an_answer_cut_off_half_way_may_be_asked_for_again() -> None:
         thread.join()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("stopped_in", ["prepare_site", "prepare_demo", "Site.start"])
+def test_ctrl_c_while_the_demo_starts_is_told_in_words(tmp_path: Path, stopped_in: str) -> None:
+    code = f"""
+import os, signal, sys, django; django.setup()
+from django.core.management import call_command
+from conductor_site.management.commands import demo
+from conductor_site.management.commands.demo import Site
+def stop(*_): os.kill(os.getpid(), signal.SIGINT)
+demo.{stopped_in} = stop
+call_command("demo")
+"""
+    environment = os.environ | {"CONDUCTOR_DATA": str(tmp_path), "DJANGO_SETTINGS_MODULE": "conductor_site.settings"}
+    environment.pop("CONDUCTOR_SQLITE", None)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "\nStopping the site ...\nThe site is stopped.\n"
+
+
 @pytest.mark.django_db
 def test_phases_that_were_stopped_are_tried_again_when_their_end_is_seen(bench: Bench) -> None:  # noqa: F811
     run = bench.begin("demo")

@@ -40,7 +40,9 @@ class Command(BaseCommand):
         finally:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not cut the stopping short
             site.stop()
-        self._farewell()
+        self.stdout.write("The site is stopped.")
+        if site.children:  # else the database may not even have its tables yet
+            self._list_jobs()
 
     def _introduce(self, site: Site, demo: Demo) -> None:
         self.stdout.write(f"\nConductor is at {site.address}  (loopback only)")
@@ -60,9 +62,8 @@ class Command(BaseCommand):
             screen.show([*phase_lines(run), "", head, *waiting])
             time.sleep(REDRAW_S)
 
-    def _farewell(self) -> None:
+    def _list_jobs(self) -> None:
         jobs = live_jobs()
-        self.stdout.write("The site is stopped.")
         for job in jobs:
             self.stdout.write(f"  {job.name} goes on ({job.get_state_display()}, {job.native_id or 'not started'})")
         if jobs:
