@@ -5,11 +5,11 @@ from pathlib import Path
 from jobs.shells import SYSTEM_PATH, Shell, shell_for
 from record.errors import AdapterError
 from runs.conf import render_conf
-from runs.models import Phase, Run, Species
+from runs.models import Phase, Run, Species, TiltSeries
 from runs.pipeline.snapshot import folder_of
 from runs.pipeline.spec import PipelineSpec
 from runs.services.looking import look_for
-from runs.services.steps import active_names, excluded_names
+from runs.services.steps import excluded_names
 from runs.services.values import EXCLUDED_FILE, PIPELINE_FOLDER, own_species_values, own_values, species_file
 from runs.services.verify import find_outputs
 
@@ -53,7 +53,10 @@ def _species_values(run: Run, spec: PipelineSpec) -> dict[str, dict[str, str]]:
 
 
 def set_aside(phase: Phase, spec: PipelineSpec) -> None:
-    """Move what the phase made before out of its way, where it is to be run afresh; nothing is ever deleted."""
+    """Move what the phase made before out of its way, where it is to be run afresh; nothing is ever deleted.
+
+    Of excluded series too: a later phase would find it, and once the series is included again it would count as done.
+    """
     if not phase.afresh:
         return
     run = phase.run
@@ -62,7 +65,8 @@ def set_aside(phase: Phase, spec: PipelineSpec) -> None:
         f"{run.work_dir}/{SUPERSEDED}/{phase.key}{'_' + phase.species.label if phase.species else ''}.{phase.attempt}"
     )
     by_folder: dict[str, list[str]] = {}
-    for path in find_outputs(shell, look_for(phase, spec, active_names(run))):
+    everything = sorted(TiltSeries.objects.filter(run=run).values_list("name", flat=True))
+    for path in find_outputs(shell, look_for(phase, spec, everything)):
         by_folder.setdefault(path.rpartition("/")[0], []).append(path)
     for folder, paths in by_folder.items():
         shell.make_folder(f"{kept}/{folder}")

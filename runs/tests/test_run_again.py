@@ -13,6 +13,7 @@ from jobs.states import JOB
 from record.errors import InvalidTransition
 from runs.models import Phase, Run
 from runs.services.control import run_again_from
+from runs.services.series import exclude_series, include_series
 from runs.services.settings import set_conf
 from runs.sweep import start_ready
 from runs.tests.factories import Bench, phase_of, states, trace
@@ -116,3 +117,22 @@ def test_outputs_are_set_aside_by_one_process_at_a_time(bench: Bench, done: Run)
         other.wait()
     assert start_ready() == 1, "the claim ended with its process"
     assert phase_of(done, "2").holder == ""
+
+
+def test_what_an_excluded_series_left_is_set_aside_and_made_anew_once_it_is_included(bench: Bench, done: Run) -> None:
+    series = done.tilt_series.get(name="TS_002")
+    left = Path(done.work_dir) / "recon/TS_002.txt"
+    assert left.read_text() == "32\n"
+    exclude_series(series=series, author=bench.reviewer, reason="ice")
+    set_conf(run=done, values={"DIM": 64}, author=bench.operator, reason="larger")
+
+    run_again_from(phase=phase_of(done, "2"), author=bench.operator)
+    bench.drive()
+    assert not left.exists()
+    assert (Path(done.work_dir) / ".conductor/superseded/2.1/recon/TS_002.txt").exists()
+
+    series.refresh_from_db()
+    include_series(series=series, author=bench.reviewer, reason="not so bad")
+    run_again_from(phase=phase_of(done, "2"), author=bench.operator, keep_outputs=True)
+    bench.drive()
+    assert left.read_text() == "64\n"
