@@ -16,7 +16,7 @@ from jobs.models import Job
 from jobs.services import request_cancel
 from jobs.states import JobState
 from record.errors import InvalidTransition, StaleState
-from record.models import Door
+from record.models import Door, Event
 from record.services import Author
 from runs.models import Phase, Run
 from runs.services.control import pause_run, resume_run, retry_phase
@@ -66,8 +66,9 @@ def _wait_for_ends() -> None:
 
 
 def take_up_again(run: Run, user: User) -> None:
-    """Resume a run that was stopped."""
-    if run.state == RunState.PAUSED:
+    """Resume a run that `make demo-stop` paused; one that a person paused stays as it is."""
+    paused = Event.objects.filter(subject_uuid=run.uuid, kind="run.pause").order_by("id").last()
+    if run.state == RunState.PAUSED and paused is not None and STOPPED in paused.message:
         resume_run(run=run, author=Author.person(user, Door.CLI))
 
 

@@ -19,6 +19,7 @@ from jobs.models import Job
 from jobs.services import request_cancel
 from jobs.sweep import handle_unhandled
 from record.services import Author
+from runs.services.control import pause_run
 from runs.sweep import start_ready
 from runs.tests.conftest import bench  # noqa: F401 - a fixture
 from runs.tests.factories import Bench, states
@@ -138,3 +139,13 @@ def _at_work_in(folder: Path) -> list[str]:
         except OSError:
             continue
     return found
+
+
+@pytest.mark.django_db
+def test_a_run_that_a_person_paused_stays_paused(bench: Bench) -> None:  # noqa: F811
+    run = bench.begin("demo")
+    user = bench.people.operator
+    pause_run(run=run, author=Author.person(user, "web"), reason="microscope time first")
+    take_up_again(run, user)
+    run.refresh_from_db()
+    assert run.state == "paused"
