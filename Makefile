@@ -44,7 +44,7 @@ services: $(VENV)/dev.ok
 test: services ## run every test (installs Chromium from Debian where it is root and it is missing)
 	@$(PY) -m pytest -n auto
 
-test-fast: $(VENV)/dev.ok ## the tests that need under a minute
+test-fast: $(VENV)/dev.ok ## the tests without browser, demo and waiting (about a minute)
 	@$(PY) -m pytest -n auto -m "not slow and not browser and not demo"
 
 lint: $(VENV)/dev.ok ## ruff, format, mypy, migrations, deployment check, templates

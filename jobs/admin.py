@@ -21,7 +21,7 @@ class TargetAdmin(Editable):
     list_display = ["name", "lab", "kind", "host", "slots", "paused", "archived_at"]
     list_filter = ["kind", "paused", "lab"]
     list_select_related = ["lab"]
-    raw_id_fields = ["lab"]
+    autocomplete_fields = ["lab"]
     search_fields = ["name", "host"]
     actions = ["check_now"]
 

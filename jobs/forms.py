@@ -6,6 +6,7 @@ from typing import Any
 from django import forms
 
 from jobs.environment import VARIABLE
+from jobs.hosts import this_host
 from jobs.models import Target
 from jobs.shells import FORBIDDEN
 
@@ -59,6 +60,17 @@ class TargetForm(forms.ModelForm):
             "lab", "name", "kind", "host", "roots", "job_folder", "slots", "default_time_limit_s", "max_time_limit_s",
             "max_memory_mib", "environment_lines", "environment_allow", "paused", "archived_at",
         ]  # fmt: skip
+        labels = {
+            "default_time_limit_s": "Default time limit (s)",
+            "max_time_limit_s": "Longest time limit (s)",
+            "max_memory_mib": "Most memory (MiB)",
+        }
+        help_texts = {"job_folder": "Absolute folder for the jobs' own files (tokens, logs). It must exist."}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not self.instance.pk:
+            self.initial.setdefault("host", this_host())
 
     def clean_roots(self) -> list[str]:
         return list(dict.fromkeys(check_folder(path, what="The root") for path in self.cleaned_data["roots"]))

@@ -1,5 +1,6 @@
 """The admin of labs, their members, decisions and events. The record is read here, never written."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
@@ -14,7 +15,7 @@ from record.services import Author, strike_statement
 class MembershipInline(admin.TabularInline):
     model = Membership
     extra = 0
-    raw_id_fields = ["user"]
+    autocomplete_fields = ["user"]
 
 
 @admin.register(Lab)
@@ -26,13 +27,16 @@ class LabAdmin(Editable):
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
         return ["slug"] if obj else []  # decisions name their lab by it
 
+    def get_prepopulated_fields(self, request: HttpRequest, obj: Any = None) -> dict[str, Sequence[str]]:
+        return {} if obj else {"slug": ("name",)}
+
 
 @admin.register(Membership)
 class MembershipAdmin(Editable):
     list_display = ["user", "lab", "role"]
     list_filter = ["role", "lab"]
     list_select_related = ["user", "lab"]
-    raw_id_fields = ["user", "lab"]
+    autocomplete_fields = ["user", "lab"]
     search_fields = ["user__username", "lab__name"]
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:

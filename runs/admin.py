@@ -43,7 +43,7 @@ class PipelineAdmin(Editable):
     list_display = ["name", "lab", "folder", "archived_at"]
     list_filter = ["lab"]
     list_select_related = ["lab"]
-    raw_id_fields = ["lab"]
+    autocomplete_fields = ["lab"]
     search_fields = ["name", "folder"]
 
 

@@ -41,9 +41,9 @@ class Figure:
 def data_folder() -> Path:
     """Where the real tilt series lies: CONDUCTOR_REALDATA, else beside the project. SystemExit where it isn't there."""
     folder = Path(env_text("CONDUCTOR_REALDATA", str(settings.BASE_DIR.parent / "shared" / "realdata"))) / "haadf"
-    if not (folder / "HAADF.mrc").exists():
+    if missing := [name for name in ("HAADF.mrc", "HAADF.rawtlt") if not (folder / name).exists()]:
         raise SystemExit(
-            f"{folder} holds no HAADF.mrc. It comes with the NIST package etspy (tests/test_data); "
+            f"{folder} holds no {' and no '.join(missing)}. They come with the NIST package etspy (tests/test_data); "
             "set CONDUCTOR_REALDATA to the folder above haadf/."
         )
     return folder

@@ -47,13 +47,22 @@ def end_jobs(user: User) -> int:
     count = stop_jobs(user)
     if live_jobs().exists():
         # Jobs are killed by `conduct`. Where none runs, one does it now; where one runs, this one leaves it the lead.
-        conduct = subprocess.Popen([sys.executable, "manage.py", "conduct"], cwd=settings.BASE_DIR)  # noqa: S603
+        conduct = _start_conduct()
         try:
             _wait_for_ends()
         finally:
             conduct.terminate()
             conduct.wait()
     return count
+
+
+def _start_conduct() -> subprocess.Popen[bytes]:
+    """One `conduct`, which writes where that of `make demo` writes."""
+    logs = settings.DATA_DIR / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    with (logs / "conduct.log").open("ab") as log:
+        argv = [sys.executable, "manage.py", "conduct"]
+        return subprocess.Popen(argv, cwd=settings.BASE_DIR, stdout=log, stderr=log)  # noqa: S603 - argv is ours
 
 
 def _wait_for_ends() -> None:

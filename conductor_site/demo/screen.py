@@ -18,11 +18,11 @@ SIGNS = {
     "failed": "✕",
     "skipped": "–",
 }
-BAR_WIDTH = 20
+BAR_WIDTH = 10
 
 
 def bar(done: int, total: int) -> str:
-    """`done` of `total` as a bar of 20 cells; blank where the total is not known."""
+    """`done` of `total` as a bar of BAR_WIDTH cells; blank where the total is not known."""
     if not total:
         return " " * BAR_WIDTH
     filled = BAR_WIDTH * done // total
@@ -37,7 +37,7 @@ def phase_lines(run: Run) -> list[str]:
         count = f"{phase.items_done}/{phase.items_total}" if phase.items_total else ""
         lane = f" · {phase.species.label}" if phase.species else ""
         name = f"{phase.key} {phase.title}{lane}"
-        line = f" {SIGNS[phase.state]} {name:<40.40} {bar(phase.items_done, phase.items_total)} {count:>6}  "
+        line = f" {SIGNS[phase.state]} {name:<36.36} {bar(phase.items_done, phase.items_total)} {count:>6}  "
         lines.append(line + phase.get_state_display() + (f": {phase.reason}" if phase.reason else ""))
     return lines
 

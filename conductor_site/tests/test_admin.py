@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from conductor_site.tests.world import World, make_world
 from gates.models import Gate
+from jobs.hosts import this_host
 from jobs.models import Job, Target
 from record.access import Role
 from record.models import Decision, Event, Lab, Membership, Statement
@@ -146,6 +147,24 @@ def target_form(world: World, **changes: Any) -> dict[str, Any]:
     values = {name: getattr(world.target, name) for name in names}
     lines = {"roots": "\n".join(world.target.roots), "environment_lines": "", "environment_allow": ""}
     return values | lines | {"lab": world.lab.pk} | changes
+
+
+def test_a_new_target_is_this_machines(world: World, client: Client) -> None:
+    page = client.get(reverse("admin:jobs_target_add")).content.decode()
+    assert f'name="host" value="{this_host()}"' in page
+    assert "Longest time limit (s)" in page
+
+
+@pytest.mark.parametrize(
+    ("model", "field", "name"),
+    [("membership", "user", "keeper"), ("membership", "lab", ""), ("target", "lab", ""), ("pipeline", "lab", "")],
+)
+def test_labs_and_people_are_found_by_name(model: str, field: str, name: str, world: World, client: Client) -> None:
+    app = {"membership": "record", "target": "jobs", "pipeline": "runs"}[model]
+    term = name or world.lab.name
+    asked = {"app_label": app, "model_name": model, "field_name": field, "term": term}
+    found = client.get(reverse("admin:autocomplete"), asked).json()["results"]
+    assert [row["text"] for row in found] == [term]
 
 
 def test_a_target_is_set_up(world: World, client: Client, tmp_path: Path) -> None:

@@ -13,13 +13,16 @@ import pytest
 
 from conductor_site.demo.client import Client, NoAnswer
 from conductor_site.demo.resume import retry_stopped, stop_jobs, take_up_again
+from conductor_site.demo.screen import phase_lines
 from conductor_site.demo.supervisor import Site
 from conductor_site.tests.stage import ROOT
 from jobs.models import Job
 from jobs.services import request_cancel
 from jobs.sweep import handle_unhandled
 from record.services import Author
+from runs.models import Phase
 from runs.services.control import pause_run
+from runs.states import PhaseState
 from runs.sweep import start_ready
 from runs.tests.conftest import bench  # noqa: F401 - a fixture
 from runs.tests.factories import Bench, states
@@ -50,6 +53,16 @@ def test_an_answer_cut_off_half_way_may_be_asked_for_again() -> None:
         with pytest.raises(NoAnswer):
             Client(f"http://127.0.0.1:{server.getsockname()[1]}").get("runs/")
         thread.join()
+
+
+@pytest.mark.django_db
+def test_every_state_of_a_phase_fits_a_terminal_of_80_columns(bench: Bench) -> None:  # noqa: F811
+    run = bench.begin("demo")
+    for state in PhaseState:
+        Phase.objects.filter(run=run).update(state=state, items_total=128, items_done=128)
+        for line in phase_lines(run):
+            assert line.endswith(PhaseState(state).label)
+            assert len(line) < 80
 
 
 @pytest.mark.slow

@@ -266,7 +266,7 @@ def test_sweeps_use_the_partial_indexes(target: Target) -> None:
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="makes its rows in SQLite's words")
 def test_a_sweep_beside_100_000_ended_jobs(plan: Plan, target: Target) -> None:
-    """Under 20 ms for all that a tick asks of jobs."""
+    """Under 20 ms of this process for all that a tick asks of jobs (not of the clock: others may use the machine)."""
     template = plan()
     others = [field.column for field in Job._meta.concrete_fields if field.column not in ("id", "uuid", "token")]
     with connection.cursor() as cursor:
@@ -280,10 +280,10 @@ def test_a_sweep_beside_100_000_ended_jobs(plan: Plan, target: Target) -> None:
     Target.objects.update(paused=True)
     targets = list(Target.objects.all())
 
-    began = time.perf_counter()
+    began = time.process_time()
     claim_due(targets=targets, holder="me")
     sweep.handle_unhandled()
     list(Job.objects.away().filter(target__in=[target.pk]))
     Job.objects.planned().filter(target__in=[target.pk]).exists()
 
-    assert time.perf_counter() - began < 0.02
+    assert time.process_time() - began < 0.02

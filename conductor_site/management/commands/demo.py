@@ -65,6 +65,6 @@ class Command(BaseCommand):
     def _list_jobs(self) -> None:
         jobs = live_jobs()
         for job in jobs:
-            self.stdout.write(f"  {job.name} goes on ({job.get_state_display()}, {job.native_id or 'not started'})")
+            self.stdout.write(f"  {job.name} goes on ({job.get_state_display()})")
         if jobs:
             self.stdout.write("`make demo-stop` cancels these; `make demo` follows them again.")
