@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.test import TransactionTestCase
 
 from record.models import Lab
@@ -14,12 +15,14 @@ from record.tests.harness import lifted
 
 @pytest.fixture(autouse=True, scope="session")
 def _flush_past_the_triggers() -> Iterator[None]:
-    """Tests that commit are cleaned up by a flush, which the record refuses: lift its triggers around it."""
-    flush = TransactionTestCase._fixture_teardown  # type: ignore[attr-defined]
+    """Tests that commit are cleaned up by a flush, which the record refuses: lift its triggers around it.
+
+    It cascades, since knox leaves the table of the token model that ours replaces, which flush itself does not know.
+    """
 
     def flush_unprotected(self: TransactionTestCase) -> None:
         with lifted():
-            flush(self)
+            call_command("flush", verbosity=0, interactive=False, reset_sequences=False, allow_cascade=True)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TransactionTestCase, "_fixture_teardown", flush_unprotected)

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -66,6 +67,76 @@ def env_secret(name: str, fallback_file: Path) -> str:
             raise ImproperlyConfigured(f"{name}_FILE names {path}, which is not there")
         _make_secret(path)
     return path.read_text().strip()
+
+
+def env_database(default: dict[str, Any]) -> dict[str, Any]:
+    """The database of DATABASE_URL (or of the file in DATABASE_URL_FILE) as Django describes one; else `default`.
+
+    PostgreSQL only: `postgresql://user:password@host:5432/name?sslmode=verify-full`. libpq itself reads the address, so
+    that all it knows may stand there: several hosts, a socket's folder, a service, certificates. What is wrong is told
+    without the address, which holds a password.
+    """
+    url = _text_or_file("DATABASE_URL")
+    if not url:
+        return default
+    scheme = url.partition("://")[0]
+    if scheme not in ("postgresql", "postgres"):
+        raise ImproperlyConfigured("DATABASE_URL must begin with postgresql:// (for SQLite set CONDUCTOR_SQLITE)")
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        given = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        raise ImproperlyConfigured(
+            "DATABASE_URL can't be read: write postgresql://user:password@host:5432/name, with odd signs as %xx"
+        ) from None
+    if not ("dbname" in given or "service" in given):
+        raise ImproperlyConfigured("DATABASE_URL names no database: postgresql://user:password@host:5432/name")
+    return postgresql(given)
+
+
+# A host that vanished is noticed within about 20 s, whether we wait for its answer or it waits for ours.
+PATIENCE: dict[str, Any] = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 3,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,  # ms
+    "application_name": "conductor",
+}
+# Waiting for a lock ends after as long as SQLite's busy timeout. A process that stalls in the middle of a transaction
+# (they are milliseconds long) loses it, and with it the locks for which all others wait.
+SESSION = "-c lock_timeout=20s -c idle_in_transaction_session_timeout=30s -c timezone=UTC"
+
+
+def postgresql(given: dict[str, Any]) -> dict[str, Any]:
+    """Django's description of the PostgreSQL that libpq's parameters `given` name; those go before ours."""
+    rest = {name: value for name, value in given.items() if name not in ("dbname", "user", "password", "host", "port")}
+    options = f"{SESSION} {rest.pop('options', '')}".strip()
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": given.get("dbname", ""),
+        "USER": given.get("user", ""),
+        "PASSWORD": given.get("password", ""),
+        "HOST": given.get("host", ""),
+        "PORT": str(given.get("port", "")),
+        "OPTIONS": PATIENCE | rest | {"options": options},
+        "CONN_MAX_AGE": 60,  # without it the task queue is five times slower
+        "CONN_HEALTH_CHECKS": True,  # the first request after the database came back is not the one that fails
+    }
+
+
+def _text_or_file(name: str) -> str:
+    if value := os.environ.get(name):
+        return value.strip()
+    path = os.environ.get(f"{name}_FILE")
+    if not path:
+        return ""
+    try:
+        return Path(path).read_text().strip()
+    except OSError as error:
+        raise ImproperlyConfigured(f"{name}_FILE names {path}, which can't be read ({error.strerror})") from None
 
 
 def _make_secret(path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from conductor_site.env import env_bool, env_choice, env_int, env_list, env_secret, env_text
+from conductor_site.env import env_bool, env_choice, env_database, env_int, env_list, env_secret, env_text
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(env_text("CONDUCTOR_DATA", str(BASE_DIR / "var"))).resolve()
@@ -68,18 +68,17 @@ TEMPLATES = [
 ]
 
 SQLITE_TIMEOUT_S = env_int("CONDUCTOR_SQLITE_TIMEOUT_S", 20, minimum=1)
-DATABASES = {
-    "default": {
-        "ENGINE": "django.db.backends.sqlite3",
-        "NAME": env_text("CONDUCTOR_SQLITE", str(DATA_DIR / "conductor.sqlite3")),
-        "OPTIONS": {
-            "timeout": SQLITE_TIMEOUT_S,
-            "transaction_mode": "IMMEDIATE",  # a reader that turns writer would fail at once, without the timeout
-            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
-        },
-        "CONN_MAX_AGE": 60,
-    }
+SQLITE = {
+    "ENGINE": "django.db.backends.sqlite3",
+    "NAME": env_text("CONDUCTOR_SQLITE", str(DATA_DIR / "conductor.sqlite3")),
+    "OPTIONS": {
+        "timeout": SQLITE_TIMEOUT_S,
+        "transaction_mode": "IMMEDIATE",  # a reader that turns writer would fail at once, without the timeout
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
+    },
+    "CONN_MAX_AGE": 60,
 }
+DATABASES = {"default": env_database(SQLITE)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 AUTH_PASSWORD_VALIDATORS = [

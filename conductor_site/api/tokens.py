@@ -21,7 +21,7 @@ class ApiTokenAuthentication(TokenAuthentication):
     """`Authorization: Token ...`; what is no token at all is refused like a wrong one."""
 
     def authenticate_credentials(self, token: bytes) -> tuple[User, ApiToken]:
-        if not token.isascii():
+        if not token.isascii() or b"\0" in token:
             raise exceptions.AuthenticationFailed("Invalid token.")
         return super().authenticate_credentials(token)
 

@@ -1,5 +1,7 @@
 """The database is refused on a network file system."""
 
+from typing import Any
+
 import pytest
 
 from conductor_site import database
@@ -12,7 +14,8 @@ def test_a_disk_of_this_machine_will_do() -> None:
 
 
 @pytest.mark.parametrize("kind", ["nfs4", "lustre"])
-def test_a_network_file_system_is_refused(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_a_network_file_system_is_refused(monkeypatch: pytest.MonkeyPatch, settings: Any, kind: str) -> None:
+    settings.DATABASES = {"default": settings.SQLITE}
     monkeypatch.setattr(database, "file_system", lambda path: kind)
     with pytest.raises(ConductorError, match=f"lies on {kind}, where SQLite loses data"):
         database.require_well_placed_database()

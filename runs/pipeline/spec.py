@@ -123,7 +123,7 @@ class PipelineSpec:
             presets=tuple(PresetSpec(**each) for each in data["presets"]),
             tilt_series=data["tilt_series"],
             defaults=data["defaults"],
-            species=data["species"],
+            species=dict(sorted(data["species"].items())),  # PostgreSQL keeps JSON, but not the order of its keys
             species_from=data["species_from"],
             species_template=data["species_template"],
         )
