@@ -14,7 +14,7 @@ from record.errors import BadInput, InvalidTransition, NotAllowed
 from record.models import ChainHead, Decision, Door, Lab, Statement
 from record.services import Author, strike_statement
 from record.tests.factories import People, decide
-from record.tests.harness import lift, lifted
+from record.tests.harness import lift, unchecked
 from record.verify import verify_record
 
 pytestmark = pytest.mark.django_db(transaction=True)  # heads are written at commit
@@ -34,10 +34,8 @@ def chain(lab: Lab, people: People) -> list[Decision]:
 
 def sql(statement: str, *values: Any) -> None:
     """Past the record's protection, as somebody with the database file could."""
-    with lifted(), connection.cursor() as cursor:
-        cursor.execute("PRAGMA foreign_keys = OFF")
+    with unchecked() as cursor:
         cursor.execute(statement, values)
-        cursor.execute("PRAGMA foreign_keys = ON")
 
 
 def faults() -> list[str]:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
-from django.db import connection
 
 from record import heads
 from record.models import ChainHead, Decision, Lab
 from record.tests.factories import People, decide
+from record.tests.harness import database_environment
 from record.verify import verify_record
 
 PROCESSES, THREADS, EACH = 4, 5, 3
@@ -51,11 +51,14 @@ sys.exit(str(failures) if failures else 0)
 @pytest.mark.django_db(transaction=True)
 def test_twenty_writers_at_once_leave_one_dense_chain(lab: Lab, people: People, tmp_path: Path) -> None:
     decide(Lab.objects.get(slug="other"), people.outsider)
-    env = os.environ | {
-        "DJANGO_SETTINGS_MODULE": "conductor_site.settings",
-        "CONDUCTOR_SQLITE": str(connection.settings_dict["NAME"]),
-        "CONDUCTOR_DATA": str(settings.RECORD_HEADS.parent),
-    }
+    env = (
+        os.environ
+        | database_environment()
+        | {
+            "DJANGO_SETTINGS_MODULE": "conductor_site.settings",
+            "CONDUCTOR_DATA": str(settings.RECORD_HEADS.parent),
+        }
+    )
     code = WRITER.format(threads=THREADS, each=EACH)
     writers = [
         subprocess.Popen(
