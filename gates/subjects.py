@@ -29,7 +29,7 @@ class Renewal:
 
 
 class Keeper(Protocol):
-    """What a kind of subject does with its gates. `reopened`, `renewal` and `preparation` may be left out."""
+    """What a kind of subject does with its gates. Those after `describe` may be left out."""
 
     def applied(self, gate: Gate, decision: Decision) -> None:
         """Go on after the gate; in the transaction that makes it `applied`."""
@@ -48,6 +48,9 @@ class Keeper(Protocol):
 
     def reopened(self, gate: Gate) -> None:
         """A new iteration (`gate`) has begun; in its transaction."""
+
+    def lock(self, gate: Gate) -> None:
+        """Lock the rows of the subject that any of these write, until the transaction ends; the gate comes after."""
 
     def preparation(self, gate: Gate, commands: list[list[str]]) -> Preparation:
         """How commands of a described gate (a renderer and its arguments) are run where the subject's data lie."""
@@ -72,6 +75,13 @@ def renewal_of(gate: Gate) -> Renewal:
     renewal = getattr(_registry.find(gate.subject_kind), "renewal", None)
     fresh = renewal(gate) if renewal else None
     return fresh or Renewal(gate.protocol, gate.title, gate.context, gate.options, gate.policy)
+
+
+def lock_subject(gate: Gate) -> None:
+    """Lock what the gate is about, where its keeper writes there, before the gate itself is locked."""
+    lock = getattr(_registry.find(gate.subject_kind), "lock", None)
+    if lock:
+        lock(gate)
 
 
 def tell_reopened(gate: Gate) -> None:

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from jobs.endings import Ending
 from jobs.faults import point
-from jobs.final import handler
+from jobs.final import FinalHandler, handler, lock_for
 from jobs.models import Job, Target, TargetKind
 from jobs.states import JOB
 from record.errors import StaleState
@@ -116,10 +116,12 @@ def finish_job(job: Job, ending: Ending) -> bool:
         "reason": ending.reason[:1000],
         "ended_at": ending.ended_at or timezone.now(),
     }
-    ready, gathered = _gather(job, ending.event, changes)
+    follower = handler(job.on_final) if job.on_final else None
+    ready, gathered = _gather(job, follower, ending.event, changes)
     point("before_final")
     try:
         with transaction.atomic():
+            lock_for(follower if ready else None, job)
             JOB.apply(
                 job,
                 ending.event,
@@ -131,8 +133,8 @@ def finish_job(job: Job, ending: Ending) -> bool:
                 final_handled=ready,
                 **changes,
             )
-            if ready and job.on_final:
-                _follow_up(job, gathered)
+            if ready and follower:
+                _follow_up(job, follower, gathered)
     except StaleState:
         return False
     point("final_recorded")
@@ -143,7 +145,7 @@ def finish_job(job: Job, ending: Ending) -> bool:
 def _claim_at(target_id: int, holder: str) -> list[Job]:
     locked = Target.objects.filter(pk=target_id, paused=False, archived_at=None)
     if connection.features.has_select_for_update:
-        locked = locked.select_for_update()
+        locked = locked.select_for_update(no_key=True)  # planning a job refers to its target, and must not wait
     target = locked.first()
     if target is None:
         return []
@@ -172,9 +174,8 @@ def _claim(job: Job, holder: str) -> None:
     )
 
 
-def _gather(job: Job, event: str, changes: dict[str, Any]) -> tuple[bool, Any]:
+def _gather(job: Job, follower: FinalHandler | None, event: str, changes: dict[str, Any]) -> tuple[bool, Any]:
     """(whether what follows can be done now, what its handler gathered from the job as it will be)."""
-    follower = handler(job.on_final) if job.on_final else None
     if follower is None:
         return not job.on_final, None
     ended = copy.copy(job)
@@ -187,12 +188,11 @@ def _gather(job: Job, event: str, changes: dict[str, Any]) -> tuple[bool, Any]:
         return False, None
 
 
-def _follow_up(job: Job, gathered: Any) -> None:
+def _follow_up(job: Job, follower: FinalHandler, gathered: Any) -> None:
     """What follows, in a savepoint: if it fails, the end stays written and the rest is marked as still to be done."""
     try:
         with transaction.atomic():
-            if follower := handler(job.on_final):
-                follower.apply(job, gathered)
+            follower.apply(job, gathered)
     except Exception:
         Job.objects.filter(pk=job.pk).update(final_handled=False)
         job.final_handled = False

@@ -8,9 +8,10 @@ from django.db import transaction
 from django.utils import timezone
 
 from jobs.environment import VARIABLE
-from jobs.final import handler
+from jobs.final import handler, lock_for
 from jobs.models import Job, Target, new_token
 from jobs.parse import fill_pattern, script_resources
+from jobs.querysets import JobQuerySet
 from jobs.shells import within_roots
 from jobs.states import JOB, JobState
 from jobs.wake import wake_on_commit
@@ -142,13 +143,15 @@ def stop_job(*, job: Job, author: Author, reason: str = "") -> None:
 
 def hold_planned(*, root_uuid: Any) -> int:
     """Keep back all planned jobs of a run: none of them starts after this has committed. How many there were."""
-    return Job.objects.live().filter(root_uuid=root_uuid, state=JobState.PLANNED, held=False).update(held=True)
+    planned = Job.objects.live().filter(root_uuid=root_uuid, state=JobState.PLANNED, held=False)
+    return planned.filter(pk__in=_locked(planned)).update(held=True)
 
 
 def release_held(*, root_uuid: Any) -> int:
     """Let the jobs of a run start that were kept back. How many there were."""
     wake_on_commit()
-    return Job.objects.live().filter(root_uuid=root_uuid, held=True).update(held=False)
+    held = Job.objects.live().filter(root_uuid=root_uuid, held=True)
+    return held.filter(pk__in=_locked(held)).update(held=False)
 
 
 def handle_final(job: Job) -> bool:
@@ -163,6 +166,7 @@ def handle_final(job: Job) -> bool:
         raise ConductorError(f"{job} ended, but nobody is registered for {job.on_final!r}: nothing follows yet.")
     gathered = follower.gather(job) if follower else None
     with transaction.atomic():
+        lock_for(follower, job)
         if not mark_handled(job):
             return False
         if follower:
@@ -176,6 +180,11 @@ def mark_handled(job: Job) -> bool:
         return False
     job.final_handled = True
     return True
+
+
+def _locked(jobs: JobQuerySet) -> list[int]:
+    """Keys of these jobs, locked in their order, as whoever claims several does; one UPDATE locks them in any order."""
+    return list(jobs.order_by("id").select_for_update(no_key=True).values_list("pk", flat=True))
 
 
 def _check_limits(target: Target, resources: Resources) -> None:

@@ -205,7 +205,7 @@ def _lock_head(lab_id: int) -> ChainHead:
     ChainHead.objects.get_or_create(lab_id=lab_id)
     heads_of_lab = ChainHead.objects.filter(lab_id=lab_id)
     if transaction.get_connection().features.has_select_for_update:
-        heads_of_lab = heads_of_lab.select_for_update()
+        heads_of_lab = heads_of_lab.select_for_update(no_key=True)
     return heads_of_lab.get()
 
 

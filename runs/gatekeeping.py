@@ -38,6 +38,12 @@ class PhaseKeeper:
             return
         _OUTCOMES.get(decision.verdict, _approve)(board, phase, gate, decision)
 
+    def lock(self, gate: Gate) -> None:
+        """The run of the phase, with all its gates."""
+        run_id = Phase.objects.filter(uuid=gate.subject_uuid).values_list("run_id", flat=True).first()
+        if run_id is not None:
+            lock_run(run_id)
+
     def closed(self, gate: Gate) -> None:
         """The gate ended without a decision: the phase says so, and goes on waiting until the gate is reopened."""
         phase = _find(gate)

@@ -94,12 +94,13 @@ def note_beat() -> int:
 
 def _locked_beat(otherwise: datetime) -> SweepBeat:
     SweepBeat.objects.get_or_create(pk=1, defaults={"at": otherwise})
-    return SweepBeat.objects.select_for_update().get(pk=1)
+    return SweepBeat.objects.select_for_update(no_key=True).get(pk=1)
 
 
 def _extend(since: datetime, now: datetime) -> int:
     gap = now - since
     waiting = Gate.objects.filter(state=GateState.OPEN)
+    list(waiting.order_by("id").select_for_update(no_key=True).values_list("pk", flat=True))  # the order of all others
     moved = 0
     for field in ("due_at", "escalates_at"):
         older = waiting.filter(opened_at__lte=since, **{f"{field}__isnull": False})

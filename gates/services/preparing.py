@@ -8,7 +8,7 @@ from gates.gathering import OUT_VARIABLE, Gathered, failure_text, gather_evidenc
 from gates.index import folder_name
 from gates.models import Evidence, Gate
 from gates.protocols import Preparation, protocol_for
-from gates.services.locking import lock_gate
+from gates.services.locking import lock_gate, lock_gate_of
 from gates.services.opening import fail_preparing, open_gate
 from gates.services.people import require_any
 from gates.states import GATE, GateState
@@ -73,7 +73,7 @@ def receive_evidence(job: Job, gathered: Gathered) -> None:
 
     A job that ended late (the gate was withdrawn, a newer job makes its evidence) changes nothing.
     """
-    gate = Gate.objects.select_for_update().filter(uuid=job.subject_uuid).first()
+    gate = lock_gate_of(job.subject_uuid)
     if gate is None or gate.state != GateState.PREPARING or _jobs(gate).first() != job:
         return
     if gathered.error:
@@ -149,6 +149,10 @@ class Prepared:
             if getattr(error, "transient", False):
                 raise  # a full disk: gathered again later
             return Gathered(error=error.message)
+
+    def lock(self, job: Job) -> None:
+        """The gate, after its subject."""
+        lock_gate_of(job.subject_uuid)
 
     def apply(self, job: Job, gathered: Gathered) -> None:
         """Give it to the gate; in the transaction that marks the job as handled."""

@@ -39,6 +39,9 @@ class Follower:
         self.gathered.append(job.state)
         return f"{job.state} {job.exit_code}"
 
+    def lock(self, job: Job) -> None:
+        pass
+
     def apply(self, job: Job, gathered: Any) -> None:
         Event.objects.create(lab_id=job.lab_id, kind="job.plan", subject_kind="t", subject_uuid=job.uuid, message="app")
         if self.failures:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from django.db import connection
 
+from gates.models import Gate
+from gates.states import ENDED
 from record.errors import BadInput, InvalidTransition
 from runs.models import Phase, Run
 from runs.pipeline.spec import PhaseSpec, PipelineSpec, spec_of
@@ -12,16 +14,27 @@ from runs.states import PASSED, PhaseState
 
 
 def lock_run(run_id: int) -> Run:
-    """The run, locked until the transaction ends: whoever changes a run or its phases begins with this."""
+    """The run, locked until the transaction ends: whoever changes a run or its phases begins with this.
+
+    Its gates that have not ended are locked after it, by their keys: what is done to a run may end in any of them, in
+    any order, and gates come before jobs and the head of the lab's chain (see gates.services.locking).
+    """
     if not connection.in_atomic_block:
         raise RuntimeError("lock_run belongs in a transaction")
     runs = Run.objects.select_related("snapshot", "target", "created_by")
     if connection.features.has_select_for_update:
-        runs = runs.select_for_update(of=("self",))
+        runs = runs.select_for_update(of=("self",), no_key=True)
     run = runs.filter(pk=run_id).first()
     if run is None:
         raise BadInput(f"There is no run with the key {run_id}.")
+    if connection.features.has_select_for_update:
+        _lock_gates(run)
     return run
+
+
+def _lock_gates(run: Run) -> None:
+    gates = Gate.objects.filter(root_uuid=run.uuid).exclude(state__in=ENDED).order_by("id")
+    list(gates.select_for_update(no_key=True).values_list("pk", flat=True))
 
 
 def refuse_archived(run: Run) -> None:

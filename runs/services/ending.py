@@ -46,6 +46,12 @@ class StepEnded:
                 raise
             return Gathered(error=error.message)
 
+    def lock(self, job: Job) -> None:
+        """The run, which comes before its jobs."""
+        phase = _phase_of(job)
+        if phase is not None:
+            lock_run(phase.run_id)
+
     def apply(self, job: Job, gathered: Gathered) -> None:
         """Go on to the next step, or conclude the phase; an end that nobody waits for any more changes nothing."""
         phase = _phase_of(job)
