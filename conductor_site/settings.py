@@ -1,5 +1,7 @@
 """Settings, all from the environment; the defaults run on one machine with nothing but Python."""
 
+import hashlib
+import socket
 from pathlib import Path
 
 from conductor_site.env import env_bool, env_choice, env_database, env_int, env_list, env_secret, env_text
@@ -122,9 +124,15 @@ SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 SESSION_COOKIE_AGE = 14 * 24 * 3600
 
+# The name by which local targets belong to this machine.
+HOST_NAME = env_text("CONDUCTOR_HOST_NAME", "") or socket.gethostname()
+# This data folder on this host: several may share one PostgreSQL, each with a `conduct` and a task cluster of its own.
+INSTALLATION = f"{HOST_NAME[:60]}:{hashlib.sha256(str(DATA_DIR).encode()).hexdigest()[:12]}"
+
 # A task is a nudge: short, may run twice, late or never. queue_limit 1 keeps the lease from running while a task waits.
 Q_CLUSTER = {
     "name": "conductor",
+    "cluster_name": INSTALLATION,  # the queue: no cluster takes another's pulse, by which its own `conduct` judges it
     "orm": "default",
     "workers": env_int("CONDUCTOR_Q_WORKERS", 2, minimum=1),
     "queue_limit": 1,
@@ -181,8 +189,6 @@ EVIDENCE_ROOT = DATA_DIR / "evidence"
 SNAPSHOT_ROOT = DATA_DIR / "snapshots"
 RECORD_HEADS = DATA_DIR / "record_heads.jsonl"
 CONDUCT_SOCKET = DATA_DIR / "conduct.sock"
-# The name by which local targets belong to this machine; empty: the host name.
-HOST_NAME = env_text("CONDUCTOR_HOST_NAME", "")
 # Between asking a job to end (SIGTERM) and killing it.
 JOB_GRACE_S = env_int("CONDUCTOR_JOB_GRACE_S", 10)
 # A job whose logs take more of the disk than this is ended.

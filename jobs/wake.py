@@ -1,9 +1,22 @@
-"""Tells `conduct` on this machine that something is due. A lost wake-up costs one tick."""
+"""Tells `conduct` that something is due: on this machine by a datagram, elsewhere through PostgreSQL.
+
+A lost wake-up costs one tick.
+"""
 
 import socket
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
+
+CHANNEL = "conductor_due"
+
+
+def wake_on_commit() -> None:
+    """Wake every `conduct` on this database once the transaction is committed; one that is rolled back wakes none."""
+    transaction.on_commit(wake_conduct)
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, own_mark()])
 
 
 def wake_conduct() -> None:
@@ -16,6 +29,6 @@ def wake_conduct() -> None:
         return  # nobody listens, or it has plenty to read: the next tick finds what is due
 
 
-def wake_on_commit() -> None:
-    """Wake `conduct` once this transaction is committed."""
-    transaction.on_commit(wake_conduct)
+def own_mark() -> str:
+    """By whom a notification is sent: a `conduct` that hears its own installation has had the datagram already."""
+    return str(settings.INSTALLATION)

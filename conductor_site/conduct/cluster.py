@@ -182,12 +182,13 @@ class TaskCluster:
 
 
 def ensure_sweep() -> None:
-    """See to it that the minute sweep is scheduled, once. Call it inside a transaction."""
+    """See to it that the minute sweep of this installation is scheduled, once. Call it inside a transaction."""
     from django_q.models import Schedule
 
-    if not Schedule.objects.filter(name=SWEEP_NAME).exists():
+    own = {"name": SWEEP_NAME, "cluster": settings.INSTALLATION}
+    if not Schedule.objects.filter(**own).exists():
         Schedule.objects.create(
-            name=SWEEP_NAME, func="conductor_site.tasks.sweep", schedule_type=Schedule.MINUTES, minutes=1, repeats=-1
+            **own, func="conductor_site.tasks.sweep", schedule_type=Schedule.MINUTES, minutes=1, repeats=-1
         )
 
 

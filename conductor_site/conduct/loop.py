@@ -1,4 +1,4 @@
-"""The loop of `conduct`: woken by the ends of jobs, by datagrams, and once a second."""
+"""The loop of `conduct`: woken by the ends of jobs, by datagrams, by word from other hosts, and once a second."""
 
 import fcntl
 import logging
@@ -18,6 +18,7 @@ from django.db import close_old_connections, connection
 
 from conductor_site.conduct.due import DueTable
 from conductor_site.conduct.lease import TickLease
+from conductor_site.conduct.listening import Ear
 from conductor_site.conduct.quiet import Quiet
 from jobs.hands import Hands
 from jobs.hosts import this_host
@@ -45,6 +46,7 @@ class Conduct:
         self.due = DueTable()
         self.lease = TickLease(self.hands.holder)
         self.quiet = Quiet()
+        self.ear = Ear(self.selector)
         self.cluster = cluster
         self._stopping = False
         self._next_tick_s = 0.0
@@ -64,14 +66,14 @@ class Conduct:
         """Wait for something to happen, and see to it. The database being away costs a tick, no more."""
         try:
             woken = self.selector.select(max(0.0, self._next_tick_s - time.monotonic()))
-            for key, _ in woken:
-                key.data()
+            answers = [key.data() for key, _ in woken]
+            called = any(answer is not False for answer in answers)
             self._hush()  # what the ends of jobs woke us for comes now
             if self._stopping:
                 return
             if tick := time.monotonic() >= self._next_tick_s:
                 self._next_tick_s = time.monotonic() + TICK_S
-            if woken or tick:
+            if called or tick:
                 self._round(tick=tick)
         except DatabaseError as error:
             log.error("the database does not answer (%s); trying again at the next tick", error)
@@ -86,6 +88,8 @@ class Conduct:
         held = self.lease.hold()
         if not tick or not self.quiet.lasts():
             self._look(tick=tick, held=held)
+        if tick:
+            self.ear.keep_open()
         if tick and self.cluster:
             self.cluster.watch()
 
@@ -106,6 +110,7 @@ class Conduct:
     def _leave(self) -> None:
         log.info("conduct stops; jobs that run go on")
         self.hands.close()
+        self.ear.close()
         if self.cluster:
             self.cluster.stop()
         with suppress(DatabaseError):

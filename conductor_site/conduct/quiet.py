@@ -33,12 +33,21 @@ class Quiet:
 
 
 def data_version() -> int | None:
-    """SQLite's counter of what other connections have committed, as this one sees it; None for other databases.
+    """A number that is another one whenever something was written; None for databases that have no such thing.
 
-    See https://www.sqlite.org/pragma.html#pragma_data_version.
+    SQLite's counts what other connections have committed (https://www.sqlite.org/pragma.html#pragma_data_version).
+    PostgreSQL's is the end of its write-ahead log, into which every commit goes just before others see it; one that is
+    read in between costs `LONGEST_S`, unless its writer also wakes us.
     """
-    if connection.vendor != "sqlite":
+    query = _VERSION.get(connection.vendor)
+    if query is None:
         return None
     with connection.cursor() as cursor:
-        cursor.execute("PRAGMA data_version")
+        cursor.execute(query)
         return int(cursor.fetchone()[0])
+
+
+_VERSION = {
+    "sqlite": "PRAGMA data_version",
+    "postgresql": "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn",
+}

@@ -1,7 +1,6 @@
 """Every test here has its own stores; those that start a real `conduct` have a stage with a database of its own."""
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 from conductor_site.tests.stage import PLAN, ROOT, Stage
+from conductor_site.tests.stores import Store, new_store
 
 
 @pytest.fixture(autouse=True)
@@ -21,22 +21,26 @@ def _own_stores(settings: Any, tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def migrated_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def migrated_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """A database with one lab, one target and one planned job, to be copied."""
     folder = tmp_path_factory.mktemp("migrated")
-    environment = os.environ | {"CONDUCTOR_DATA": str(folder), "DJANGO_SETTINGS_MODULE": "conductor_site.settings"}
+    store = new_store(folder)
+    environment = os.environ | store.environment
+    environment |= {"CONDUCTOR_DATA": str(folder), "DJANGO_SETTINGS_MODULE": "conductor_site.settings"}
     subprocess.run(
         [sys.executable, "manage.py", "migrate", "-v", "0", "--skip-checks"], cwd=ROOT, env=environment, check=True
     )
     subprocess.run([sys.executable, "-c", PLAN], cwd=ROOT, env=environment | {"PYTHONPATH": str(ROOT)}, check=True)
-    return folder
+    yield store
+    store.drop()
 
 
 @pytest.fixture
-def stage(migrated_database: Path, tmp_path: Path) -> Iterator[Stage]:
+def stage(migrated_database: Store, tmp_path: Path) -> Iterator[Stage]:
     """See conductor_site.tests.stage.Stage."""
     (tmp_path / "work").mkdir()
-    shutil.copytree(migrated_database, tmp_path / "var")
-    stage = Stage(tmp_path)
+    (tmp_path / "var").mkdir()
+    stage = Stage(tmp_path, migrated_database.copy(tmp_path / "var"))
     yield stage
     stage.close()
+    stage.store.drop()

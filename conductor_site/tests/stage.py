@@ -3,15 +3,16 @@
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+
+from conductor_site.tests.stores import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,19 +41,23 @@ with transaction.atomic():
 class Stage:
     """Starts, kills and stalls `conduct`; plans jobs; looks into the database from outside."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store: Store) -> None:
         self.folder = folder
-        self.environment = os.environ | {
-            "CONDUCTOR_DATA": str(folder / "var"),
-            "DJANGO_SETTINGS_MODULE": "conductor_site.settings",
-            "CONDUCTOR_SQLITE": str(folder / "var" / "conductor.sqlite3"),
-            "CONDUCTOR_JOB_GRACE_S": "1",
-            "CONDUCTOR_JOB_CLAIM_LEASE_S": "1",
-            "PYTHONPATH": str(ROOT),
-        }
+        self.store = store
+        self.environment = (
+            os.environ
+            | store.environment
+            | {
+                "CONDUCTOR_DATA": str(folder / "var"),
+                "DJANGO_SETTINGS_MODULE": "conductor_site.settings",
+                "CONDUCTOR_JOB_GRACE_S": "1",
+                "CONDUCTOR_JOB_CLAIM_LEASE_S": "1",
+                "PYTHONPATH": str(ROOT),
+            }
+        )
         self.conducts: list[subprocess.Popen[bytes]] = []
         with self.connection() as connection:
-            self.template = dict(connection.execute("select * from jobs_job").fetchone())
+            self.template: dict[str, Any] = dict(connection.execute("select * from jobs_job").fetchone())
             connection.execute("delete from jobs_job")
             connection.execute("delete from record_event")
             place = str(folder / "work")
@@ -63,13 +68,12 @@ class Stage:
         """Plan a job, or `count` of them: rows as the service writes them, with this bash text and these columns."""
         with self.connection() as connection:
             for _ in range(count):
-                row = dict(self.template) | {"script": f"#!/bin/bash\n{body}\n", "uuid": uuid4().hex}
-                for name, value in columns.items():
-                    row[name] = json.dumps(value) if isinstance(value, dict) else value
+                row = self.template | {"script": f"#!/bin/bash\n{body}\n", "uuid": uuid4().hex} | columns
                 self._insert(connection, row)
 
-    def _insert(self, connection: sqlite3.Connection, row: dict[str, Any]) -> None:
+    def _insert(self, connection: Any, row: dict[str, Any]) -> None:
         del row["id"]
+        row = {name: json.dumps(value) if isinstance(value, dict | list) else value for name, value in row.items()}
         token = f"j{uuid4().hex[:24]}x"
         values = [
             value.replace(self.template["token"], token).replace(HERE, str(self.folder / "work"))
@@ -80,13 +84,9 @@ class Stage:
         marks = ", ".join("?" * len(row))
         connection.execute(f"insert into jobs_job ({', '.join(row)}) values ({marks})", values)  # noqa: S608
 
-    @contextmanager
-    def connection(self) -> Iterator[sqlite3.Connection]:
+    def connection(self) -> Any:
         """The database, from outside."""
-        path = self.folder / "var" / "conductor.sqlite3"
-        with closing(sqlite3.connect(path, timeout=10)) as connection, connection:
-            connection.row_factory = sqlite3.Row
-            yield connection
+        return self.store.connection()
 
     def conduct(
         self, *, fault: str = "", data: str = "var", options: tuple[str, ...] = ("--without-cluster",)

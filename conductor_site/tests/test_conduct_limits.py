@@ -97,13 +97,13 @@ def test_slots_oldest_first_and_pausing(stage: Stage) -> None:
     time.sleep(1.2)
     assert [row["state"] for row in stage.rows()] == ["running", "running", "planned", "planned"]
 
-    stage.execute("update jobs_target set paused = 1")
+    stage.execute("update jobs_target set paused = true")
     (stage.folder / "work" / "go").touch()
     stage.until(lambda: [row["state"] for row in stage.rows()][:2] == ["succeeded"] * 2, what="they end")
     time.sleep(1.2)
     assert [row["state"] for row in stage.rows()][2:] == ["planned"] * 2
 
-    stage.execute("update jobs_target set paused = 0")
+    stage.execute("update jobs_target set paused = false")
     stage.until(lambda: {row["state"] for row in stage.rows()} == {"succeeded"}, what="all")
     assert sorted(stage.lines()) == sorted(str(row["token"]) for row in stage.rows())
 
@@ -234,6 +234,7 @@ def test_two_conducts_with_their_own_folders_run_each_job_once(stage: Stage) -> 
     assert stage.events().count("job.succeed") == 20
 
 
+@pytest.mark.skipif("DATABASE_URL" in os.environ, reason="only SQLite is locked as a whole")
 def test_a_locked_database_is_waited_for(stage: Stage) -> None:
     stage.environment["CONDUCTOR_SQLITE_TIMEOUT_S"] = "1"
     stage.plan("echo ran >> ran")
