@@ -6,10 +6,10 @@ PY     := $(VENV)/bin/python
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-stop demo-check real-check test test-fast lint services clean
+.PHONY: help demo demo-stop demo-check real-check test test-fast test-postgresql lint services clean
 
 help: ## what can be made
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 $(VENV)/run.ok: requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -41,8 +41,15 @@ real-check: $(VENV)/run.ok ## alignment and reconstruction of a real tilt series
 services: $(VENV)/dev.ok
 	@bash conductor_site/tests/services.sh
 
-test: services ## run every test (installs Chromium from Debian where it is root and it is missing)
+test: services ## run every test (installs Chromium and PostgreSQL from Debian where it is root and they are missing)
 	@$(PY) -m pytest -n auto
+	@$(MAKE) --no-print-directory test-postgresql
+
+# Not again: what computes pictures and volumes (pipelines, runs/qc) never sees a database, and a browser or the whole
+# demo sees the database only through what all other tests run on both; the demo's commands bring a database of their own.
+test-postgresql: services ## the tests that see a database, on a PostgreSQL of their own
+	@$(PY) -m conductor_site.tests.postgresql $(PY) -m pytest -n auto -m "not browser and not demo" \
+	  record jobs gates runs conductor_site --ignore=runs/qc --ignore=conductor_site/tests/test_demo.py
 
 test-fast: $(VENV)/dev.ok ## the tests without browser, demo and waiting (about a minute)
 	@$(PY) -m pytest -n auto -m "not slow and not browser and not demo"

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 
 from django.conf import settings
-from django.db import OperationalError
+from django.db import DataError, InterfaceError, OperationalError, ProgrammingError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.template.loader import render_to_string
 
@@ -98,6 +98,8 @@ class ErrorsInWords:
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         if isinstance(exception, ConductorError):
             return error_page(request, exception.status, exception.message)
+        if isinstance(exception, DataError):
+            return error_page(request, 400, UNSTORABLE)
         if words := storage_trouble(exception):
             log.error("%s %s: %s", request.method, request.path, exception)
             return unavailable(request, words)
@@ -120,24 +122,27 @@ def unavailable(request: HttpRequest, words: str) -> HttpResponse:
 def storage_trouble(exception: Exception) -> str:
     """What a locked database or a full disk means, in words; empty for any other exception."""
     text = str(exception).lower()
-    if isinstance(exception, OperationalError) and "locked" in text:
+    if isinstance(exception, OperationalError) and any(word in text for word in ("locked", "lock timeout", "deadlock")):
         return "The database was busy for too long, so nothing was changed. Wait a few seconds and send it again."
-    if isinstance(exception, OperationalError) and ("full" in text or "disk i/o" in text):
+    if isinstance(exception, OperationalError) and any(word in text for word in ("full", "disk i/o", "no space")):
         return _disk_full()
     if isinstance(exception, OSError) and exception.errno in (errno.ENOSPC, errno.EDQUOT):
         return _disk_full()
-    if isinstance(exception, OperationalError) and "no such" in text:
+    if isinstance(exception, OperationalError | ProgrammingError) and ("no such" in text or "does not exist" in text):
         return (
             "The database was made by another version of Conductor, so nothing was changed. "
             "Whoever looks after this installation has to run `manage.py migrate`."
         )
-    if isinstance(exception, OperationalError):
+    if isinstance(exception, OperationalError | InterfaceError):
         return (
             "The database does not answer, so nothing was changed. Send it again in a minute; "
             "if that fails too, tell whoever looks after this installation."
         )
     return ""
 
+
+# PostgreSQL refuses what SQLite takes: NUL characters in text, numbers beyond a column's range.
+UNSTORABLE = "Something in what you sent can't be kept (a NUL character, or too large a number); nothing was changed."
 
 TITLES = {
     400: "That can't be used",

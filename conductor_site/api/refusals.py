@@ -6,12 +6,13 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.core.signals import got_request_exception
+from django.db import DataError
 from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
-from conductor_site.middleware import storage_trouble
+from conductor_site.middleware import UNSTORABLE, storage_trouble
 from record.errors import ConductorError
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,8 @@ def explain(error: Exception, context: dict[str, Any]) -> Response:
 def _refusal(error: Exception) -> Response | None:
     if isinstance(error, ConductorError):
         return _later(_answer(error.status, error.code, error.message, error.extra), error.extra.get("wait_s"))
+    if isinstance(error, DataError):
+        return _answer(400, "bad_input", UNSTORABLE)
     if words := storage_trouble(error):
         log.error("the database or its disk refused a request: %s", error)
         return _later(_answer(503, "unavailable", words), 5)

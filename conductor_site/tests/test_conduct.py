@@ -1,5 +1,6 @@
 """`conduct` runs planned jobs to their ends."""
 
+import os
 import signal
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def test_runs_a_job_to_its_end_and_stops_on_sigterm(stage: Stage) -> None:
 
 def test_refuses_to_begin_where_the_record_is_not_protected(stage: Stage) -> None:
     stage.plan("echo ran >> ran")
-    stage.execute("drop trigger record_decision_delete")
+    stage.execute(f"drop trigger record_decision_delete {'on record_decision' if 'DATABASE_URL' in os.environ else ''}")
 
     conduct = stage.conduct()
 

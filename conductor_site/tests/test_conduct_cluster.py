@@ -102,6 +102,7 @@ def test_a_killed_predecessors_cluster_is_ended_first(stage: Stage) -> None:
     assert members(stage, note(stage)["name"]) == []
 
 
+@pytest.mark.skipif("DATABASE_URL" in os.environ, reason="only SQLite is locked as a whole")
 def test_a_locked_database_or_a_full_disk_keeps_no_conduct_from_starting(stage: Stage) -> None:
     stage.environment["CONDUCTOR_SQLITE_TIMEOUT_S"] = "1"
     first = stage.conduct(options=())
@@ -127,6 +128,21 @@ def test_a_locked_database_or_a_full_disk_keeps_no_conduct_from_starting(stage: 
     assert third.poll() is None
     path.rmdir()
     path.with_suffix(".kept").rename(path)  # for the stage, which ends what second left
+
+
+def test_two_hosts_on_one_database_have_each_their_own_cluster(stage: Stage) -> None:
+    for host in ("first", "second"):
+        stage.environment["CONDUCTOR_HOST_NAME"] = host
+        stage.conduct(data=host, options=())
+    stage.until(lambda: len(beats(stage)) == 2, within_s=30, what="a pulse of each")
+
+    time.sleep(9)  # longer than a cluster may leave its pulses untaken
+
+    names = {row["cluster"].split(":")[0] for row in stage.rows("select cluster from jobs_pulse")}
+    assert names == {"first", "second"}
+    assert "took no task for" not in stage.conduct_log()
+    queues = [row["cluster"] for row in stage.rows("select cluster from django_q_schedule order by cluster")]
+    assert [queue.split(":")[0] for queue in queues] == ["first", "second"]
 
 
 def idle_worker(stage: Stage) -> int:

@@ -15,7 +15,7 @@ def test_a_disk_of_this_machine_will_do() -> None:
 
 @pytest.mark.parametrize("kind", ["nfs4", "lustre"])
 def test_a_network_file_system_is_refused(monkeypatch: pytest.MonkeyPatch, settings: Any, kind: str) -> None:
-    settings.DATABASES = {"default": settings.SQLITE}
+    monkeypatch.setitem(settings.DATABASES, "default", settings.SQLITE)
     monkeypatch.setattr(database, "file_system", lambda path: kind)
     with pytest.raises(ConductorError, match=f"lies on {kind}, where SQLite loses data"):
         database.require_well_placed_database()

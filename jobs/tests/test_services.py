@@ -251,7 +251,6 @@ def test_the_database_refuses_an_end_without_a_time(plan: Plan) -> None:
         Job.objects.filter(pk=job.pk).update(state="failed")
 
 
-@pytest.mark.skipif(connection.vendor != "sqlite", reason="reads SQLite's query plans")
 def test_sweeps_use_the_partial_indexes(target: Target) -> None:
     plans = {
         "job_live": [
@@ -262,31 +261,45 @@ def test_sweeps_use_the_partial_indexes(target: Target) -> None:
         ],
         "job_unhandled": [Job.objects.unhandled().within_reach("here").order_by("id")],
     }
+    if connection.vendor == "postgresql":  # it reads a table of one page as a whole, whatever the indexes
+        connection.cursor().execute("set local enable_seqscan = off")
     for index, queries in plans.items():
         for query in queries:
             assert index in query.explain()
 
 
-@pytest.mark.skipif(connection.vendor != "sqlite", reason="makes its rows in SQLite's words")
+SERIES = {
+    "sqlite": ("with recursive n(i) as (select 1 union all select i + 1 from n where i < 100000)", "randomblob(16)"),
+    "postgresql": ("with n(i) as (select generate_series(1, 100000))", "uuid_send(gen_random_uuid())"),
+}
+AS_UUID = {"sqlite": "lower(hex({}))", "postgresql": "encode({}, 'hex')::uuid"}
+
+
 def test_a_sweep_beside_100_000_ended_jobs(plan: Plan, target: Target) -> None:
-    """Under 20 ms of this process for all that a tick asks of jobs (not of the clock: others may use the machine)."""
+    """Under 20 ms by the clock, the database's work included, for all that a tick asks of jobs; the best of five."""
     template = plan()
     others = [field.column for field in Job._meta.concrete_fields if field.column not in ("id", "uuid", "token")]
+    numbers, noise = SERIES[connection.vendor]
+    ended = {"state": "'succeeded'", "ended_at": "planned_at", "final_handled": "true"}
+    values = [ended.get(column, column) for column in others]
     with connection.cursor() as cursor:
         cursor.execute(
-            f"with recursive n(i) as (select 1 union all select i + 1 from n where i < 100000) "  # noqa: S608
-            f"insert into jobs_job (uuid, token, {', '.join(others)}) "
-            f"select lower(hex(randomblob(16))), 'j' || i, {', '.join(others)} from n, jobs_job where id = %s",
+            f"{numbers} insert into jobs_job (uuid, token, {', '.join(others)}) "  # noqa: S608
+            f"select {AS_UUID[connection.vendor].format(noise)}, 'j' || i, {', '.join(values)} "
+            "from n, jobs_job where id = %s",
             [template.pk],
         )
-        cursor.execute("update jobs_job set state = 'succeeded', ended_at = planned_at, final_handled = 1")
+        cursor.execute("analyze jobs_job")
     Target.objects.update(paused=True)
     targets = list(Target.objects.all())
 
-    began = time.process_time()
-    claim_due(targets=targets, holder="me")
-    sweep.handle_unhandled()
-    list(Job.objects.away().filter(target__in=[target.pk]))
-    Job.objects.planned().filter(target__in=[target.pk]).exists()
+    def once_s() -> float:
+        began = time.perf_counter()
+        claim_due(targets=targets, holder="me")
+        sweep.handle_unhandled()
+        list(Job.objects.away().filter(target__in=[target.pk]))
+        Job.objects.planned().filter(target__in=[target.pk]).exists()
+        return time.perf_counter() - began
 
-    assert time.process_time() - began < 0.02
+    fastest_s = min(once_s() for _ in range(5))  # others may use the machine
+    assert fastest_s < 0.02
