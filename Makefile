@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
+# The demo and the checks keep to a database of their own, whatever the shell points a lab's site at.
+LOCAL  := env -u DATABASE_URL -u DATABASE_URL_FILE -u CONDUCTOR_SQLITE
 # Byte code makes every start two to three times faster; keep it even where the shell says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -27,16 +29,16 @@ $(VENV)/dev.ok: $(VENV)/run.ok requirements-dev.txt
 	@touch $@
 
 demo: $(VENV)/run.ok ## start the site with the demo run, and show what happens
-	@$(PY) manage.py demo
+	@$(LOCAL) $(PY) manage.py demo
 
 demo-stop: $(VENV)/run.ok ## cancel the jobs of the demo that still run
-	@$(PY) manage.py demo_stop
+	@$(LOCAL) $(PY) manage.py demo_stop
 
 demo-check: $(VENV)/run.ok ## the demo unattended, decided through the API, with a verdict
-	@mkdir -p var && CONDUCTOR_DATA=$$(mktemp -d "$(CURDIR)/var/check-XXXXXX") $(PY) manage.py demo_check
+	@mkdir -p var && CONDUCTOR_DATA=$$(mktemp -d "$(CURDIR)/var/check-XXXXXX") $(LOCAL) $(PY) manage.py demo_check
 
 real-check: $(VENV)/run.ok ## alignment and reconstruction of a real tilt series, cross-validated
-	@mkdir -p var && CONDUCTOR_DATA=$$(mktemp -d "$(CURDIR)/var/check-XXXXXX") $(PY) manage.py real_check
+	@mkdir -p var && CONDUCTOR_DATA=$$(mktemp -d "$(CURDIR)/var/check-XXXXXX") $(LOCAL) $(PY) manage.py real_check
 
 services: $(VENV)/dev.ok
 	@bash conductor_site/tests/services.sh
