@@ -12,6 +12,8 @@ from record.models import Lab
 from record.tests.factories import People, make_lab, make_people
 from record.tests.harness import lifted
 
+pytest_plugins = ["jobs.tests.cluster.fixtures"]
+
 
 @pytest.fixture(autouse=True, scope="session")
 def _flush_past_the_triggers() -> Iterator[None]:
