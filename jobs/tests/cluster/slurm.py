@@ -106,7 +106,7 @@ class SlurmCluster:
     """Started by `start`, ended by `stop`. `env` is what its commands need; `users` may submit where it accounts."""
 
     def __init__(
-        self, *, accounting: bool, users: tuple[str, ...] = (), min_job_age_s: int = 300, message_timeout_s: int = 10
+        self, *, accounting: bool, users: tuple[str, ...] = (), min_job_age_s: int = 300, message_timeout_s: int = 5
     ) -> None:
         need(PROGRAMS | (ACCOUNTING_PROGRAMS if accounting else {}))
         self.accounting = accounting
