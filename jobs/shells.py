@@ -10,7 +10,7 @@ import secrets
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -76,6 +76,12 @@ class Shell(Protocol):
     def make_folder(self, path: str) -> None:
         """Make a folder and those above it; nothing happens where it is there."""
 
+    def real_paths(self, paths: list[str]) -> list[str]:
+        """The same paths with links followed; they need not exist."""
+
+    def environment(self, names: Sequence[str]) -> dict[str, str]:
+        """What these variables hold there; unset ones are left out. The name LC_ stands for all of its kind."""
+
     def run(self, argv: list[str], *, env: dict[str, str], cwd: str, timeout_s: float) -> Completed:
         """Run a short command to its end. The environment is `env` and nothing else."""
 
@@ -132,6 +138,14 @@ class LocalShell:
     def make_folder(self, path: str) -> None:
         with in_words(path):
             os.makedirs(path, exist_ok=True)
+
+    def real_paths(self, paths: list[str]) -> list[str]:
+        with in_words(paths[0] if paths else "/"):
+            return [os.path.realpath(path) for path in paths]
+
+    def environment(self, names: Sequence[str]) -> dict[str, str]:
+        every = dict(os.environ)
+        return {name: value for name, value in every.items() if name in names or ("LC_" in names and name[:3] == "LC_")}
 
     def run(self, argv: list[str], *, env: dict[str, str], cwd: str, timeout_s: float) -> Completed:
         with in_words(cwd if not os.path.isdir(cwd) else argv[0]):

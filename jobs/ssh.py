@@ -1,0 +1,345 @@
+"""A target's files and commands over OpenSSH, through one connection that all calls share (ControlMaster).
+
+The remote side needs bash, coreutils, findutils and tar. What is to be run travels over stdin, not on the command line:
+neither the environment nor long lists show in `ps`, and only one short, constant line meets the user's own login shell.
+The true exit code comes back in a line of its own on stderr; without that line the connection failed, whatever ssh's
+own exit code says (255 is a failed connection *or* a remote command that ended by 255 or a signal).
+"""
+
+import hashlib
+import io
+import os
+import re
+import secrets
+import shlex
+import shutil
+import signal
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from jobs.shells import Completed, FileFact
+from record.errors import AdapterError, BadInput
+
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+CALL_S = 60.0
+FILE_S = 600.0
+CONNECT_S = 10
+SLACK_S = 15.0
+TIMED_OUT = 124  # of timeout(1)
+COPY_BYTES = 64 * 1024 * 1024
+HOST = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.@-]*$")
+
+# Reads what to do from stdin, NUL-terminated; what is left there belongs to the command. Constant, one line.
+_LOADER = (
+    'next() { IFS= read -r -d "" "$1"; }; next nonce; next feed; next limit; next cwd; next count; '
+    'if [ "$count" != keep ]; then for name in $(compgen -e); do unset "$name"; done; '
+    'while [ "$count" -gt 0 ]; do next pair; export "$pair"; count=$((count - 1)); done; fi; '
+    'next count; argv=(); while [ "$count" -gt 0 ]; do next word; argv+=("$word"); count=$((count - 1)); done; '
+    'echo "$nonce"; echo "$nonce" >&2; '
+    'if cd -- "$cwd"; then exec 3>&2 2> /dev/null; '  # bash's own word on a signal is no word of the command
+    'if [ "$feed" = 1 ]; then command -p timeout -k 5 "$limit" "${argv[@]}" 2>&3 3>&-; '
+    'else command -p timeout -k 5 "$limit" "${argv[@]}" < /dev/null 2>&3 3>&-; fi; code=$?; exec 2>&3; '
+    "else code=cd; fi; "
+    'echo >&2; echo "$nonce $code" >&2'
+)
+_ERRORS = {
+    "No such file or directory": "is not there",
+    "Permission denied": "can't be reached: permission denied",
+    "Operation not permitted": "can't be changed: not permitted",
+    "No space left on device": "can't be written: the disk is full",
+    "Disk quota exceeded": "can't be written: the disk quota is used up",
+    "Read-only file system": "can't be written: the file system is read-only",
+    "File name too long": "has too long a name",
+}
+_PASSING = ("No space left on device", "Disk quota exceeded", "Stale file handle", "Resource temporarily unavailable")
+
+_READ = r"""
+set -o pipefail
+[ -f "$1" ] && [ -r "$1" ] || { cat -- "$1"; exit 1; }
+{ tail -c "+$(($2 + 1))" -- "$1" | { [ "$3" -lt 0 ] && cat || head -c "$3"; } | tee /dev/fd/3 | sha256sum >&2; } 3>&1
+"""
+_WRITE = r"""
+umask "$3"
+folder=${1%/*} scratch=$1.part$$
+mkdir -p -- "$folder" && cat > "$scratch" || { rm -f -- "$scratch"; exit 1; }
+read -r digest _ < <(sha256sum < "$scratch")
+[ "$digest" = "$2" ] || { rm -f -- "$scratch"; exit 3; }
+sync -- "$scratch" 2>/dev/null || sync
+mv -T -- "$scratch" "$1" || { rm -f -- "$scratch"; exit 1; }
+"""
+_GLOB = r"""
+shopt -s globstar nullglob
+cd -- "$1" 2>/dev/null || { [ ! -e "$1" ] && exit 0; cd -- "$1" || exit 1; }
+shift; IFS=
+for pattern; do
+  printf 'pattern %s\0' "$pattern"
+  found=($pattern)
+  [ ${#found[@]} -eq 0 ] || printf '%s\0' "${found[@]}" | xargs -0 stat -L --printf '%F|%s|%.6Y|%n\0' -- 2>/dev/null
+done
+exit 0
+"""
+
+
+class SignInNeeded(AdapterError):
+    """The connection has to be opened by a person. `command` is what they type."""
+
+    def __init__(self, message: str, command: str) -> None:
+        super().__init__(message, transient=True, extra={"sign_in": command})
+        self.command = command
+
+
+@dataclass(frozen=True)
+class Login:
+    """How a host is reached. `host` is a name of the ssh_config, or user@host; everything else is optional.
+
+    With `by_person` no connection is ever opened by Conductor (a second factor is asked for): a person opens it.
+    `known_hosts` replaces the user's own file; a host that is not known there is refused either way.
+    """
+
+    host: str
+    config_file: str = ""
+    identity_file: str = ""
+    known_hosts: str = ""
+    port: int = 0
+    by_person: bool = False
+    control_folder: str = ""
+    keep_s: int = 600
+    umask: str = "022"
+
+    def __post_init__(self) -> None:
+        if not HOST.match(self.host):
+            raise BadInput(f"{self.host!r} can't be the name of a host: user@host, or a name of the ssh_config.")
+
+    @property
+    def control_path(self) -> str:
+        """Where the shared connection's socket lies; its name is short, since sockets' paths must be (104 bytes)."""
+        folder = self.control_folder or f"{tempfile.gettempdir()}/conductor-ssh-{os.getuid()}"
+        return f"{folder}/%C"
+
+    def options(self) -> list[str]:
+        """Options of every call: nothing is asked, only known hosts are spoken to, dead sessions are noticed."""
+        options = ["-F", self.config_file] if self.config_file else []
+        options += ["-i", self.identity_file, "-o", "IdentitiesOnly=yes"] if self.identity_file else []
+        options += ["-p", str(self.port)] if self.port else []
+        pairs = {
+            "BatchMode": "yes", "StrictHostKeyChecking": "yes", "ConnectTimeout": str(CONNECT_S),
+            "ServerAliveInterval": "5", "ServerAliveCountMax": "2", "ControlPath": self.control_path,
+            "ClearAllForwardings": "yes", "ForwardAgent": "no", "RequestTTY": "no", "PermitLocalCommand": "no",
+            "EscapeChar": "none", "LogLevel": "ERROR",
+        } | ({"UserKnownHostsFile": self.known_hosts} if self.known_hosts else {})  # fmt: skip
+        return options + [word for name, value in pairs.items() for word in ("-o", f"{name}={value}")]
+
+    def sign_in_command(self) -> str:
+        """What a person types, on the host where Conductor runs and as its user, to open the connection."""
+        argv = ["ssh", *_without(self.options(), "BatchMode=yes")]
+        argv += ["-o", "ControlMaster=yes", "-o", "ControlPersist=yes", "-N", "-f", self.host]
+        return shlex.join(argv)
+
+
+@dataclass
+class _Said:
+    """What came back of a call."""
+
+    code: str
+    stdout: bytes
+    stderr: str
+
+
+@dataclass
+class SshShell:
+    """See jobs.shells.Shell.
+
+    AdapterError (transient) where the host can't be reached; SignInNeeded where a person has to open the connection.
+    """
+
+    login: Login
+    _program: str = field(default_factory=lambda: shutil.which("ssh") or "ssh")
+
+    def glob(self, root: str, patterns: list[str]) -> dict[str, list[FileFact]]:
+        for pattern in patterns:
+            if os.path.isabs(pattern) or ".." in pattern.split("/"):
+                raise BadInput(f"The pattern {pattern!r} leaves the folder it is looked for in.")
+        said = self._bash(_GLOB, [root, *patterns], path=root)
+        found: dict[str, list[FileFact]] = {pattern: [] for pattern in patterns}
+        current = ""
+        for line in said.stdout.decode(errors="surrogateescape").split("\0"):
+            if line.startswith("pattern "):
+                current = line.removeprefix("pattern ")
+            elif line.count("|") >= 3:
+                kind, size, changed, name = line.split("|", 3)
+                if kind != "directory":
+                    when = datetime.fromtimestamp(float(changed), UTC)
+                    found[current].append(FileFact(os.path.join(root, name), int(size), when))
+        return {pattern: sorted(facts, key=lambda fact: fact.path) for pattern, facts in found.items()}
+
+    def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
+        words = [path, str(offset), str(-1 if limit is None else limit)]
+        said = self._bash(_READ, words, path=path, timeout_s=FILE_S, also_ok=("141",))
+        digest = re.findall(r"^([0-9a-f]{64}) ", said.stderr, re.MULTILINE)
+        if not digest or digest[-1] != hashlib.sha256(said.stdout).hexdigest():
+            raise AdapterError(f"{path} arrived changed from {self.login.host}.", transient=True)
+        return said.stdout
+
+    def size(self, path: str) -> int:
+        return int(self._bash('stat -L -c %s -- "$1"', [path], path=path).stdout)
+
+    def write(self, path: str, data: bytes) -> None:
+        words = [path, hashlib.sha256(data).hexdigest(), self.login.umask]
+        said = self._bash(_WRITE, words, path=path, feed=data, timeout_s=FILE_S, also_ok=("3",))
+        if said.code == "3":
+            raise AdapterError(f"{path} arrived changed on {self.login.host}; nothing was written.", transient=True)
+
+    def copy_tree(self, source: str, destination: str) -> None:
+        packed, digests = _pack(source)
+        script = 'umask "$2"; mkdir -p -- "$1" && tar -x -f - -C "$1" --no-same-owner'
+        self._bash(script, [destination, self.login.umask], path=destination, feed=packed, timeout_s=FILE_S)
+        check = 'cd -- "$1" && sha256sum --check --quiet --strict - >&2'
+        if digests:
+            self._bash(check, [destination], path=destination, feed=digests, timeout_s=FILE_S)
+
+    def make_folder(self, path: str) -> None:
+        self._bash('umask "$2"; mkdir -p -- "$1"', [path, self.login.umask], path=path)
+
+    def real_paths(self, paths: list[str]) -> list[str]:
+        if not paths:
+            return []
+        said = self._bash('realpath -m -z -- "$@"', paths, path=paths[0])
+        return said.stdout.decode(errors="surrogateescape").split("\0")[:-1]
+
+    def environment(self, names: Sequence[str]) -> dict[str, str]:
+        said = self._call(["env", "-0"], env=None, cwd="/", timeout_s=CALL_S)
+        pairs = [entry.partition("=") for entry in said.stdout.decode(errors="surrogateescape").split("\0") if entry]
+        return {name: value for name, _, value in pairs if name in names or (name.startswith("LC_") and "LC_" in names)}
+
+    def run(self, argv: list[str], *, env: dict[str, str], cwd: str, timeout_s: float) -> Completed:
+        said = self._call(argv, env=env, cwd=cwd, timeout_s=timeout_s)
+        if said.code == "cd":
+            raise _explain(said.stderr, cwd)
+        code = int(said.code)
+        if code == TIMED_OUT:
+            raise AdapterError(f"{argv[0]} did not end within {timeout_s:g} s.", transient=True)
+        if code == 127 and re.search(r"timeout: failed to run command .*: No such file", said.stderr):
+            raise AdapterError(f"{argv[0]} is not there.", transient=False)
+        by_signal = 128 < code < 128 + signal.NSIG
+        return Completed(128 - code if by_signal else code, said.stdout.decode(errors="replace"), said.stderr)
+
+    def is_open(self) -> bool:
+        """Whether the shared connection is there and answers."""
+        argv = [self._program, *self.login.options(), "-O", "check", self.login.host]
+        return self._ssh(argv, b"", timeout_s=CONNECT_S + SLACK_S).returncode == 0
+
+    def close(self) -> None:
+        """End the shared connection."""
+        argv = [self._program, *self.login.options(), "-O", "exit", self.login.host]
+        self._ssh(argv, b"", timeout_s=CONNECT_S + SLACK_S)
+
+    def _bash(
+        self, script: str, words: list[str], *, path: str, feed: bytes | None = None, timeout_s: float = CALL_S,
+        also_ok: tuple[str, ...] = (),
+    ) -> _Said:  # fmt: skip
+        argv = ["/bin/bash", "-c", script, "conductor", *words]
+        env = {"PATH": SYSTEM_PATH, "LC_ALL": "C"}
+        said = self._call(argv, env=env, cwd="/", timeout_s=timeout_s, feed=feed)
+        if said.code == str(TIMED_OUT):
+            raise AdapterError(f"{path} could not be dealt with within {timeout_s:g} s.", transient=True)
+        if said.code != "0" and said.code not in also_ok:
+            raise _explain(said.stderr, path)
+        return said
+
+    def _call(
+        self, argv: list[str], *, env: dict[str, str] | None, cwd: str, timeout_s: float, feed: bytes | None = None
+    ) -> _Said:
+        if any("\0" in word for word in [*argv, *(env or {}).values()]):
+            raise AdapterError("An argument or a variable holds a NUL character.", transient=False)
+        nonce = f"conductor-{secrets.token_hex(12)}"
+        pairs = None if env is None else [f"{name}={value}" for name, value in env.items()]
+        head = [nonce, "1" if feed is not None else "0", f"{timeout_s:g}", cwd]
+        head += ["keep"] if pairs is None else [str(len(pairs)), *pairs]
+        head += [str(len(argv)), *argv]
+        fed = b"".join(word.encode(errors="surrogateescape") + b"\0" for word in head) + (feed or b"")
+        done = self._ssh(self._argv(), fed, timeout_s=timeout_s + CONNECT_S + SLACK_S)
+        return self._understand(done, nonce)
+
+    def _argv(self) -> list[str]:
+        remote = shlex.join(["exec", "/bin/bash", "--noprofile", "--norc", "-c", _LOADER])
+        options = self.login.options()
+        if self.login.by_person:
+            # Without the person's connection nothing is tried: a failed second factor may lock the account.
+            options += ["-o", "ControlMaster=no", "-o", "ProxyCommand=false"]
+        else:
+            options += ["-o", "ControlMaster=auto", "-o", f"ControlPersist={self.login.keep_s}"]
+        return [self._program, *options, "--", self.login.host, remote]
+
+    def _ssh(self, argv: list[str], fed: bytes, *, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
+        Path(self.login.control_path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            return subprocess.run(  # noqa: S603 - a list of arguments, no shell
+                argv, input=fed, capture_output=True, timeout=timeout_s, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise AdapterError(f"{self.login.host} did not answer within {timeout_s:g} s.", transient=True) from error
+        except OSError as error:
+            raise AdapterError(f"{argv[0]} can't be run: {error.strerror}.", transient=False) from error
+
+    def _understand(self, done: subprocess.CompletedProcess[bytes], nonce: str) -> _Said:
+        stderr = done.stderr.decode(errors="replace")
+        ended = re.search(rf"\n?{nonce} (\d+|cd)\s*\Z", stderr)
+        mark = f"{nonce}\n".encode()
+        if ended is None or mark not in done.stdout:
+            raise self._transport_error(stderr.replace(nonce, "").strip(), done.returncode)
+        # Before the marks come the notices of login shells, and ssh's own when a session more was refused.
+        own = stderr[: ended.start()].partition(f"{nonce}\n")[2]
+        return _Said(ended[1], done.stdout.partition(mark)[2], own)
+
+    def _transport_error(self, said: str, returncode: int) -> AdapterError:
+        host = self.login.host
+        if self.login.by_person and not self.is_open():
+            return SignInNeeded(
+                f"{host} needs a sign-in: nobody has opened the connection, or it has ended.",
+                self.login.sign_in_command(),
+            )
+        last = next((line for line in reversed(said.splitlines()) if line.strip()), f"exit code {returncode}")
+        if "Host key verification failed" in said:
+            return AdapterError(
+                f"{host} is not a known host, or its key has changed: check the key and write it into known_hosts.",
+                transient=False,
+            )
+        return AdapterError(f"The connection to {host} failed: {last.strip()[:300]}.", transient=True)
+
+
+def _without(options: list[str], pair: str) -> list[str]:
+    """Options without `-o pair`."""
+    at = options.index(pair)
+    return options[: at - 1] + options[at + 1 :]
+
+
+def _explain(stderr: str, path: str) -> AdapterError:
+    """What a remote command complained of, in the words that local files' errors have."""
+    for said, words in _ERRORS.items():
+        if said in stderr:
+            return AdapterError(f"{path} {words}.", transient=said in _PASSING)
+    last = (stderr.strip().splitlines() or ["no word"])[-1]
+    return AdapterError(f"{path} failed: {last[:300]}.", transient=any(each in stderr for each in _PASSING))
+
+
+def _pack(source: str) -> tuple[bytes, bytes]:
+    """(a tar of everything below `source`, its digests as sha256sum reads them). Links are followed."""
+    packed = io.BytesIO()
+    digests = []
+    try:
+        with tarfile.open(fileobj=packed, mode="w", dereference=True) as archive:
+            for path in sorted(Path(source).rglob("*")):
+                name = str(path.relative_to(source))
+                archive.add(path, arcname=name, recursive=False)
+                if path.is_file():
+                    digests.append(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {name}\n")
+                if packed.tell() > COPY_BYTES:
+                    raise BadInput(f"{source} is larger than {COPY_BYTES // 1024**2} MiB: too much to be copied over.")
+    except OSError as error:
+        raise AdapterError(f"{error.filename or source} can't be copied: {error.strerror}.", transient=False) from error
+    return packed.getvalue(), "".join(digests).encode()
