@@ -2,6 +2,7 @@
 
 import hashlib
 import socket
+import os
 from pathlib import Path
 
 from conductor_site.env import env_bool, env_choice, env_database, env_int, env_list, env_secret, env_text
@@ -189,6 +190,8 @@ EVIDENCE_ROOT = DATA_DIR / "evidence"
 SNAPSHOT_ROOT = DATA_DIR / "snapshots"
 RECORD_HEADS = DATA_DIR / "record_heads.jsonl"
 CONDUCT_SOCKET = DATA_DIR / "conduct.sock"
+# Where the sockets of shared SSH connections lie: a short path, since theirs may have 104 bytes at most.
+SSH_CONTROL_FOLDER = env_text("CONDUCTOR_SSH_CONTROL", f"/tmp/conductor-ssh-{os.getuid()}")  # noqa: S108 - mode 0700
 # Between asking a job to end (SIGTERM) and killing it.
 JOB_GRACE_S = env_int("CONDUCTOR_JOB_GRACE_S", 10)
 # A job whose logs take more of the disk than this is ended.

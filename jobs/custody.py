@@ -27,13 +27,16 @@ def local_targets(host: str) -> list[Target]:
     return list(Target.objects.filter(kind=TargetKind.LOCAL, host=host))
 
 
-def claim_due(*, targets: list[Target], holder: str) -> list[Job]:
-    """Take up what is planned and has a slot, oldest first, in one short transaction; the jobs that are ours now."""
+def claim_due(*, targets: list[Target], holder: str, most: int | None = None) -> list[Job]:
+    """Take up what is planned and has a slot, oldest first, in one short transaction; the jobs that are ours now.
+
+    At each target at most `most`.
+    """
     open_ids = [target.pk for target in targets if target.archived_at is None]
     if not open_ids or not Job.objects.planned().filter(target__in=open_ids).order_by().exists():
         return []
     with transaction.atomic():
-        return [job for pk in open_ids for job in _claim_at(pk, holder)]
+        return [job for pk in open_ids for job in _claim_at(pk, holder, most)]
 
 
 def take_over(job: Job, *, holder: str, wait_s: float = 0, reason: str = "") -> None:
@@ -142,7 +145,7 @@ def finish_job(job: Job, ending: Ending) -> bool:
     return True
 
 
-def _claim_at(target_id: int, holder: str) -> list[Job]:
+def _claim_at(target_id: int, holder: str, most: int | None) -> list[Job]:
     locked = Target.objects.filter(pk=target_id, paused=False, archived_at=None)
     if connection.features.has_select_for_update:
         locked = locked.select_for_update(no_key=True)  # planning a job refers to its target, and must not wait
@@ -150,7 +153,7 @@ def _claim_at(target_id: int, holder: str) -> list[Job]:
     if target is None:
         return []
     free = target.slots - Job.objects.away().filter(target=target).count()
-    jobs = list(Job.objects.planned().filter(target=target)[: max(0, free)])
+    jobs = list(Job.objects.planned().filter(target=target)[: max(0, free if most is None else min(free, most))])
     claimed = []
     for job in jobs:
         job.target = target

@@ -6,6 +6,8 @@ from django.core.validators import MinValueValidator
 from django.db import models
 from django.utils import timezone
 
+from jobs.cluster_models import Cluster as Cluster
+from jobs.cluster_models import ClusterWatch as ClusterWatch
 from jobs.querysets import JobQuerySet
 from jobs.states import FINAL, JobState
 from record.models import Identified, Lab
@@ -19,6 +21,7 @@ def new_token() -> str:
 
 class TargetKind(models.TextChoices):
     LOCAL = "local", "this machine"
+    SLURM = "slurm", "a SLURM cluster"
 
 
 class Target(Identified):

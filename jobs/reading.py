@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from jobs import logs
 from jobs.logs import LogSlice
 from jobs.models import Job
-from jobs.shells import shell_for, within_roots
+from jobs.shells import followed_within_roots, shell_for, within_roots
 from jobs.states import JobState
 from record.errors import ConductorError
 
@@ -33,7 +33,7 @@ def read_log(job: Job, stream: str, *, start: int | None = None, length: int = 0
     path = job.stderr_path if stream == "err" else job.stdout_path
     if not path or job.state in NOTHING_WRITTEN:
         return NOWHERE
-    shell, path = shell_for(job.target), within_roots(job.target, path)
+    shell, path = shell_for(job.target), followed_within_roots(job.target, [within_roots(job.target, path)])[0]
     if start is None and lines:
         return logs.tail(shell, path, lines=lines)
     if start is None:

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from errno import EACCES, EAGAIN, EDQUOT, EMFILE, ENAMETOOLONG, ENFILE, ENOENT, ENOMEM, ENOSPC, EPERM, EROFS, ESTALE
 from typing import Protocol
 
-from jobs.models import Target
+from jobs.models import Cluster, Target
 from record.errors import AdapterError, BadInput
 
 TRANSIENT = frozenset({ENOSPC, EDQUOT, EAGAIN, EMFILE, ENFILE, ENOMEM, ESTALE})
@@ -87,10 +87,26 @@ class Shell(Protocol):
 
 
 def shell_for(target: Target) -> Shell:
-    """The shell of a target; BadInput for a kind that has none."""
-    if target.kind != "local":
-        raise BadInput(f"Target {target.name} is of the kind {target.kind}, whose files can't be reached.")
-    return LocalShell()
+    """The shell of a target; BadInput for one whose cluster has not been described."""
+    if target.kind == "local":
+        return LocalShell()
+    from jobs.ssh import SshShell  # it builds on this module
+
+    login = cluster_of(target).login()
+    return SshShell(login) if login else LocalShell()
+
+
+def cluster_of(target: Target) -> Cluster:
+    """What is known of a target's cluster; BadInput where nothing is."""
+    cluster = Cluster.objects.filter(pk=target.pk).first()
+    if cluster is None:
+        raise BadInput(f"Target {target.name} is a cluster, but how to reach it is not set: complete it in the admin.")
+    return cluster
+
+
+def is_remote(target: Target) -> bool:
+    """Whether a target's files lie on another host, so that every look at them is a call over a connection."""
+    return target.kind != "local" and cluster_of(target).shell == "ssh"
 
 
 @contextmanager
@@ -206,9 +222,20 @@ def within_roots(target: Target, path: str) -> str:
         raise BadInput(f"The path {path!r} holds `..`: write where it leads instead.")
     if any(len(name.encode()) > NAME_LIMIT_BYTES for name in path.split("/")):
         raise BadInput(f"A name in the path {path[:80]}… is longer than {NAME_LIMIT_BYTES} bytes.")
+    if is_remote(target):  # where links lead is asked over the connection, when the path is about to be used
+        return _within(target, path, os.path.normpath(path), [os.path.normpath(root) for root in target.roots])
     with in_words(path):
-        real = os.path.realpath(path)
-    roots = [os.path.realpath(root) for root in target.roots]
+        return _within(target, path, os.path.realpath(path), [os.path.realpath(root) for root in target.roots])
+
+
+def followed_within_roots(target: Target, paths: list[str]) -> list[str]:
+    """The real paths, asked where they lie; BadInput where a link leads one out of the target's roots."""
+    real = shell_for(target).real_paths([*paths, *target.roots])
+    roots = real[len(paths) :]
+    return [_within(target, path, found, roots) for path, found in zip(paths, real, strict=False)]
+
+
+def _within(target: Target, path: str, real: str, roots: list[str]) -> str:
     if not any(real == root or real.startswith(root.rstrip("/") + "/") for root in roots):
         allowed = ", ".join(target.roots) or "none"
         raise BadInput(f"{path} lies outside the folders that target {target.name} may touch ({allowed}).")

@@ -14,6 +14,7 @@ import secrets
 import shlex
 import shutil
 import signal
+import stat
 import subprocess
 import tarfile
 import tempfile
@@ -22,7 +23,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from jobs.shells import Completed, FileFact
+from jobs.shells import Completed, FileFact, in_words
 from record.errors import AdapterError, BadInput
 
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -276,7 +277,7 @@ class SshShell:
         return [self._program, *options, "--", self.login.host, remote]
 
     def _ssh(self, argv: list[str], fed: bytes, *, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
-        Path(self.login.control_path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _own_folder(os.path.dirname(self.login.control_path))
         try:
             return subprocess.run(  # noqa: S603 - a list of arguments, no shell
                 argv, input=fed, capture_output=True, timeout=timeout_s, check=False
@@ -310,6 +311,19 @@ class SshShell:
                 transient=False,
             )
         return AdapterError(f"The connection to {host} failed: {last.strip()[:300]}.", transient=True)
+
+
+def _own_folder(path: str) -> None:
+    """Make the folder of the sockets; refused where others could put theirs there."""
+    with in_words(path):
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise AdapterError(
+            f"{path} must be a folder that belongs to the user of Conductor alone (chmod 700): it holds the sockets of "
+            "connections.",
+            transient=False,
+        )
 
 
 def _without(options: list[str], pair: str) -> list[str]:

@@ -36,6 +36,8 @@ JOB = Machine(
         rule("start", "submitting queued unknown", "running"),
         rule("lose_sight", "submitting queued running", "unknown"),
         rule("lose", "unknown", "lost"),
+        rule("requeue", "running", "queued"),  # by the scheduler, under the same id
+        rule("find", "lost", "unknown"),  # late evidence: what it says is settled from there
         rule("succeed", _AWAY, "succeeded"),
         rule("fail", _AWAY, "failed"),
         rule("cancel", f"planned {_AWAY}", "cancelled"),

@@ -11,6 +11,7 @@ from jobs.patience import Patience
 
 DUE = [
     "jobs.sweep:handle_unhandled",
+    "jobs.clusters:nudge_clusters",
     "gates.sweep:apply_decided",
     "gates.sweep:close_overdue",
     "gates.sweep:escalate_due",

@@ -273,7 +273,10 @@ def test_too_much_memory_without_cgroups(bench: Bench) -> None:
     native_id = bench.submit(order)
     status = bench.until(native_id, Standing.ENDED, within_s=40)
     shown = bench.client.show(native_id)
-    assert 0, (status, shown, bench.folder_of(order), Path(order.stderr_path).read_text())
+    assert (status.meaning.event, bench.folder_of(order).ends_of(native_id)) == ("fail", {})
+    assert "exceeded memory limit" in Path(order.stderr_path).read_text()
+    assert shown is not None
+    assert shown.meaning.event == "fail"
 
 
 def test_a_controller_that_is_away_changes_nothing(bench: Bench) -> None:

@@ -138,6 +138,17 @@ class Slurm:
             raise AdapterError(f"{folder} can't be closed: {done.stderr.strip()[-300:]}", transient=True)
         return owner
 
+    def forget(self, folder: str, native_id: str) -> None:
+        """Put an id aside that the cluster has forgotten, so that a job that never began can be handed over anew."""
+        argv = scripts.forget_argv(folder, native_id)
+        done = self.shell.run(argv, env=self.site.environment(), cwd="/", timeout_s=QUERY_TIMEOUT_S)
+        if done.returncode:
+            raise AdapterError(f"{folder} can't be made ready anew: {done.stderr.strip()[-300:]}", transient=True)
+
+    def native_id_of(self, job_id: str) -> str:
+        """A job id with the cluster's name, as sbatch prints it where it is told one."""
+        return f"{job_id};{self.site.cluster}" if self.site.cluster and ";" not in job_id else job_id
+
     def cancel(self, native_id: str, name: str) -> bool:
         """Ask for the end of a job, by id and name, since ids come round again; whether it is seen to have ended.
 

@@ -133,9 +133,8 @@ def sbatch_argv(order: SlurmOrder, site: Site) -> list[str]:
         *(["--requeue", "--open-mode=append"] if order.requeue else ["--no-requeue"]),
     ]  # fmt: skip
     if "output" not in asked:
-        argv.append(f"--output={order.stdout_path}")
-        if "error" not in asked:
-            argv.append(f"--error={order.stderr_path}")
+        output, error = log_patterns(order)
+        argv += [f"--output={output}", *([] if "error" in asked else [f"--error={error}"])]
     if order.time_limit_s:
         argv.append(f"--time={slurm_time(order.time_limit_s)}")
     given = {
@@ -161,7 +160,9 @@ def log_patterns(order: SlurmOrder) -> tuple[str, str]:
     """(output, errors): the patterns by which SLURM will name the log files, absolute."""
     asked = sbatch_options(order.script)
     if "output" not in asked:
-        return order.stdout_path, _absolute(asked["error"], order) if "error" in asked else order.stderr_path
+        each = ".%a" if "array" in asked else ""  # the tasks of an array must not write over one another
+        error = _absolute(asked["error"], order) if "error" in asked else f"{order.stderr_path}{each}"
+        return f"{order.stdout_path}{each}", error
     output = _absolute(asked["output"], order)
     return output, _absolute(asked["error"], order) if "error" in asked else output
 
@@ -207,6 +208,12 @@ def look_argv(folders: Sequence[str]) -> list[str]:
 def close_argv(folder: str) -> list[str]:
     """See to it that nobody begins that job any more."""
     return ["/bin/bash", "-c", _CLOSE, "close", folder]
+
+
+def forget_argv(folder: str, native_id: str) -> list[str]:
+    """Put an id aside that the cluster has forgotten, so that the job can be handed over anew."""
+    words = 'read -r id < "$1/id"; [ "$id" != "$2" ] || mv "$1/id" "$1/forgotten.${2%%;*}"'
+    return ["/bin/bash", "-c", f'[ -e "$1/id" ] || exit 0; {words}', "forget", folder, native_id]
 
 
 def parse_look(stdout: str) -> tuple[datetime, dict[str, TokenFolder]]:

@@ -1,0 +1,218 @@
+"""Deals with the jobs of one cluster, in one go: cancels, asks after those that are away, submits what is due.
+
+One at a time for each cluster (a lease in its watch row), in short tasks. Whatever leaves the process does so outside
+any transaction, and what comes back is written by compare-and-set, so that a task may run twice, late or never.
+"""
+
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from time import monotonic
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from jobs import processes
+from jobs.executors.slurm.client import Slurm
+from jobs.following import Follower
+from jobs.hosts import this_host
+from jobs.models import ClusterWatch, Job, Target, TargetKind
+from jobs.patience import DATABASE_AWAY
+from jobs.shells import cluster_of, shell_for
+from jobs.states import JobState
+from jobs.submitting import Submitter
+from record.errors import AdapterError, ConductorError, StaleState
+
+log = logging.getLogger(__name__)
+
+TURN_S = 240  # longer than a submission may take; a dead driver of this host is noticed at once
+SUBMITTING_S = 20.0  # then the rest is left to the next task
+LONGEST_CLOSED_S = 300
+NUDGE_AGAIN_S = 10  # a nudge that nobody took is sent again
+
+
+def nudge_clusters() -> int:
+    """Have the task cluster deal with each cluster that has something due; how many were nudged."""
+    return sum(_nudge(target_id) for target_id in _due_targets())
+
+
+def drive_cluster(target_id: int) -> int:
+    """Do what is due at a cluster; how many jobs went on. Nothing where another is at it, or it is to be left alone."""
+    target = Target.objects.filter(pk=target_id, kind=TargetKind.SLURM, host=this_host()).first()
+    if target is None or not _take_turn(target):
+        return 0
+    try:
+        return _Round(target).run()
+    finally:
+        mine = ClusterWatch.objects.filter(pk=target.pk, driver=processes.own_identity())
+        mine.update(driver="", driver_until=None, nudged_at=None)
+
+
+class _Round:
+    """One turn at one cluster."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.cluster = cluster_of(target)
+        self.watch = ClusterWatch.objects.get(pk=target.pk)
+        self.slurm = Slurm(shell_for(target), self.cluster.site())
+        self.follower = Follower(target, self.cluster, self.slurm)
+        self.submitter = Submitter(target, self.cluster, self.slurm)
+
+    def run(self) -> int:
+        try:
+            moved = self._run()
+        except AdapterError as error:
+            self._note_failure(error)
+            return 0
+        return moved
+
+    def _run(self) -> int:
+        moved = self._each(self._cancelling(), self.follower.cancel)
+        if moved:
+            self.watch.poll_due_at = None
+        if self._poll_is_due():
+            moved += self._poll()
+        moved += self._each(self._resuming(), self.submitter.resume)
+        moved += self._submit()
+        return moved
+
+    def _poll(self) -> int:
+        jobs = list(
+            Job.objects.away().filter(target=self.target).exclude(state=JobState.SUBMITTING).select_related("target")
+        )
+        if not jobs:
+            ClusterWatch.objects.filter(pk=self.target.pk).update(poll_due_at=None)
+            return 0
+        moved = self.follower.follow(jobs)
+        floor, ceiling = self.cluster.poll_floor_s, self.cluster.poll_ceiling_s
+        interval = floor if moved else min(ceiling, max(floor, self.watch.poll_interval_s * 1.5))
+        self._note_answer(interval)
+        return moved
+
+    def _submit(self) -> int:
+        """Claim and hand over one after the other, so that a long queue is claimed only as far as it is submitted."""
+        began, moved = monotonic(), 0
+        while monotonic() - began < SUBMITTING_S and self._takes_jobs():
+            if not moved:
+                self.slurm.shell.make_folder(self.target.job_folder)
+            job = self.submitter.claim()
+            if job is None:
+                break
+            moved += self._each([job], self.submitter.submit)
+            soon = timezone.now() + timedelta(seconds=min(1, self.cluster.poll_floor_s))
+            ClusterWatch.objects.filter(pk=self.target.pk).update(poll_due_at=soon, poll_interval_s=0)
+        return moved
+
+    def _each(self, jobs: list[Job], act: Callable[[Job], int]) -> int:
+        """A job that can't be dealt with must not stop the others; a cluster that can't be reached stops all."""
+        moved = 0
+        for job in jobs:
+            try:
+                moved += int(act(job))
+            except StaleState as error:
+                log.info("job %s: %s", job.token, error.message)
+            except AdapterError:
+                raise
+            except DATABASE_AWAY:
+                raise
+            except ConductorError as error:
+                log.warning("job %s can't be looked after: %s", job.token, error.message)
+            except Exception:
+                log.exception("job %s could not be looked after; it is tried again", job.token)
+        return moved
+
+    def _cancelling(self) -> list[Job]:
+        wanted = Job.objects.away().filter(target=self.target, cancel_requested_at__isnull=False)
+        return list(wanted.exclude(state=JobState.SUBMITTING).exclude(native_id="").select_related("target"))
+
+    def _resuming(self) -> list[Job]:
+        return list(Job.objects.away().filter(target=self.target, state=JobState.SUBMITTING).select_related("target"))
+
+    def _poll_is_due(self) -> bool:
+        return self.watch.poll_due_at is None or self.watch.poll_due_at <= timezone.now()
+
+    def _takes_jobs(self) -> bool:
+        watch = ClusterWatch.objects.get(pk=self.target.pk)
+        return watch.submit_after is None or watch.submit_after <= timezone.now()
+
+    def _note_answer(self, interval_s: float) -> None:
+        now = timezone.now()
+        ClusterWatch.objects.filter(pk=self.target.pk).update(
+            answered_at=now, poll_interval_s=interval_s, poll_due_at=now + timedelta(seconds=interval_s), failures=0,
+            closed_until=None, problem="", sign_in="", has_accounts=self.follower.accounts,
+        )  # fmt: skip
+
+    def _note_failure(self, error: AdapterError) -> None:
+        """Leave the cluster alone for a time that grows: nothing that is known of its jobs changes."""
+        failures = self.watch.failures + 1
+        sign_in = str(error.extra.get("sign_in", ""))
+        wait_s = min(LONGEST_CLOSED_S, self.cluster.poll_floor_s * 2 ** min(failures - 1, 8))
+        wait_s = min(wait_s, self.cluster.poll_floor_s) if sign_in else wait_s
+        log.warning("target %s can't be asked (%d times in a row): %s", self.target.name, failures, error.message)
+        ClusterWatch.objects.filter(pk=self.target.pk).update(
+            failures=failures, problem=error.message[:1000], sign_in=sign_in[:2000],
+            closed_until=timezone.now() + timedelta(seconds=wait_s),
+        )  # fmt: skip
+
+
+def _due_targets() -> list[int]:
+    """Targets of this host with something to do now. A few queries, and one where no cluster has a live job."""
+    live = Job.objects.live().filter(target__kind=TargetKind.SLURM, target__host=this_host())
+    ids = list(live.order_by().values_list("target_id", flat=True).distinct())
+    if not ids:
+        return []
+    watches = {watch.pk: watch for watch in ClusterWatch.objects.filter(pk__in=ids)}
+    targets = Target.objects.filter(pk__in=ids)
+    return [each.pk for each in targets if each.pk not in watches or _is_due(each, watches[each.pk], timezone.now())]
+
+
+def _is_due(target: Target, watch: ClusterWatch, now: datetime) -> bool:
+    if watch.closed_until and watch.closed_until > now:
+        return False
+    if watch.nudged_at and watch.nudged_at > now - timedelta(seconds=NUDGE_AGAIN_S):
+        return False
+    if watch.driver and processes.of_this_boot(watch.driver) and not processes.is_alive(watch.driver):
+        return True
+    away = Job.objects.away().filter(target=target)
+    submitting = Q(state=JobState.SUBMITTING) & (Q(lease_until__lte=now) | Q(cancel_requested_at__isnull=False))
+    asked_to_end = Q(cancel_requested_at__gt=watch.answered_at or now) & ~Q(state=JobState.SUBMITTING)
+    if away.filter(submitting | asked_to_end).exists():
+        return True
+    count = away.exclude(state=JobState.SUBMITTING).count()
+    if count and (watch.poll_due_at is None or watch.poll_due_at <= now):
+        return True
+    if target.paused or target.archived_at or (watch.submit_after and watch.submit_after > now):
+        return False
+    return away.count() < target.slots and Job.objects.planned().filter(target=target).exists()
+
+
+def _nudge(target_id: int) -> int:
+    from django_q.tasks import async_task
+
+    now = timezone.now()
+    with transaction.atomic():
+        ClusterWatch.objects.get_or_create(pk=target_id)
+        free = Q(nudged_at=None) | Q(nudged_at__lte=now - timedelta(seconds=NUDGE_AGAIN_S))
+        if ClusterWatch.objects.filter(free, pk=target_id).update(nudged_at=now) != 1:
+            return 0
+        async_task(
+            "jobs.tasks.drive_cluster", target_id, q_options={"save": False, "timeout": settings.Q_CLUSTER["timeout"]}
+        )
+    return 1
+
+
+def _take_turn(target: Target) -> bool:
+    """Become the one who deals with a cluster; a turn ends with its process, or when its time is over."""
+    now, own = timezone.now(), processes.own_identity()
+    ClusterWatch.objects.get_or_create(pk=target.pk)
+    watch = ClusterWatch.objects.get(pk=target.pk)
+    if watch.closed_until and watch.closed_until > now:
+        return False
+    gone = not watch.driver or (processes.of_this_boot(watch.driver) and not processes.is_alive(watch.driver))
+    if not gone and watch.driver != own and watch.driver_until and watch.driver_until > now:
+        return False
+    seen = ClusterWatch.objects.filter(pk=target.pk, driver=watch.driver, driver_until=watch.driver_until)
+    return seen.update(driver=own, driver_until=now + timedelta(seconds=TURN_S)) == 1

@@ -1,0 +1,284 @@
+"""Jobs on a real SLURM, from the row to its end, through the services that the task cluster calls."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.clusters import drive_cluster, nudge_clusters
+from jobs.executors.slurm.site import Site
+from jobs.following import folder_of, name_of
+from jobs.hosts import this_host
+from jobs.models import Cluster, ClusterWatch, Job, Target
+from jobs.services import Resources, request_cancel
+from jobs.states import JobState
+from jobs.tests.cluster.slurm import SlurmCluster
+from record.models import Event, Lab
+from record.services import Author
+
+pytestmark = [pytest.mark.slow, pytest.mark.django_db]
+SOMEBODY = Author.policy("tests")
+Plan = Callable[..., Job]
+
+
+@pytest.fixture
+def target(lab: Lab, tmp_path: Path, slurm: SlurmCluster) -> Iterator[Target]:
+    """A target on a real SLURM; `plan` of the conftest plans on it."""
+    target = Target.objects.create(
+        lab=lab,
+        name="cluster",
+        kind="slurm",
+        host=this_host(),
+        roots=[str(tmp_path)],
+        job_folder=str(tmp_path / "jobs"),
+    )
+    Cluster.objects.create(
+        target=target, conf_path=slurm.env["SLURM_CONF"], poll_floor_s=1, poll_ceiling_s=2, look_up_wait_s=2, agree_s=2,
+        lost_after_s=4,
+    )  # fmt: skip
+    yield target
+    slurm.call("scancel", "--user=root")
+
+
+@pytest.fixture
+def run(plan: Plan, target: Target) -> Callable[..., Job]:
+    def _run(body: str, *, lines: str = "", **given: Any) -> Job:
+        return plan(script=f"#!/bin/bash\n{lines}{body}\n", resources=Resources(120, 1024), **given)
+
+    return _run
+
+
+def drive(job: Job, *states: str, within_s: float = 25) -> Job:
+    """Deal with the cluster again and again, as nudges do, until the job is in one of the states."""
+    deadline = time.monotonic() + within_s
+    while True:
+        ClusterWatch.objects.filter(pk=job.target_id).update(poll_due_at=None, closed_until=None, submit_after=None)
+        drive_cluster(job.target_id)
+        job.refresh_from_db()
+        if job.state in states:
+            return job
+        assert time.monotonic() < deadline, (job.state, job.reason, job.native_raw, ClusterWatch.objects.values())
+        time.sleep(0.2)
+
+
+def kinds(job: Job) -> list[str]:
+    return list(Event.objects.filter(subject_uuid=job.uuid).order_by("id").values_list("kind", flat=True))
+
+
+def ran(tmp_path: Path) -> list[str]:
+    path = tmp_path / "ran"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def test_from_planned_to_succeeded(run: Callable[..., Job], tmp_path: Path) -> None:
+    job = drive(run("echo ran >> ran; echo said; sleep 1"), "running")
+    assert job.native_id.isdigit()
+    job = drive(job, "succeeded")
+    assert (job.exit_code, job.reason, ran(tmp_path)) == (0, "", ["ran"])
+    assert Path(job.stdout_path).read_text() == "said\n"
+    assert kinds(job) == ["job.plan", "job.claim", "job.enqueue", "job.start", "job.succeed"]
+    watch = ClusterWatch.objects.get()
+    assert (watch.driver, watch.problem) == ("", "")
+
+
+def test_a_failure_keeps_its_code(run: Callable[..., Job]) -> None:
+    job = drive(run("exit 7", lines="#SBATCH -o logs/%x.%j.log\n"), "failed")
+    assert (job.exit_code, job.reason) == (7, "Exit code 7. See the end of its error log.")
+    assert job.stdout_path.endswith(f"/logs/{name_of(job)}.{job.native_id}.log")
+    assert job.stdout_path == job.stderr_path
+
+
+def test_a_refused_job_fails_at_once(run: Callable[..., Job], target: Target) -> None:
+    Cluster.objects.update(partition="nowhere")
+    job = drive(run("true"), "failed", within_s=1)
+    assert "Invalid partition name specified" in job.reason
+    assert job.native_id == ""
+
+
+def test_several_jobs_share_one_question(run: Callable[..., Job], target: Target, monkeypatch: Any) -> None:
+    Target.objects.update(slots=5)
+    jobs = [run("sleep 30") for _ in range(5)]
+    drive(jobs[-1], "running")
+    calls: list[str] = []
+    from jobs.shells import LocalShell
+
+    ask = LocalShell.run
+    monkeypatch.setattr(
+        LocalShell, "run", lambda self, argv, **given: calls.append(argv[0]) or ask(self, argv, **given)
+    )
+    ClusterWatch.objects.update(poll_due_at=None)
+    drive_cluster(target.pk)
+    assert calls == ["squeue"]
+
+
+def test_cancelling_is_verified(run: Callable[..., Job]) -> None:
+    job = drive(run("sleep 60"), "running")
+    request_cancel(job=job, author=SOMEBODY, reason="wrong species")
+    job = drive(job, "cancelled")
+    assert job.reason == "Cancelled by tests: wrong species"
+
+
+def test_what_waits_says_why(run: Callable[..., Job], target: Target) -> None:
+    Cluster.objects.update(partition="off")
+    job = drive(run("true"), "queued")
+    for _ in range(20):
+        if "PartitionDown" in job.reason:
+            break
+        time.sleep(0.3)
+        job = drive(job, "queued")
+    assert "its partition is down" in job.reason
+    request_cancel(job=job, author=SOMEBODY)
+    drive(job, "cancelled")
+
+
+def test_a_preemption_is_believed_when_it_stands(run: Callable[..., Job], slurm: SlurmCluster) -> None:
+    job = drive(run("sleep 60", lines="#SBATCH --exclusive --nodelist=n2\n"), "running")
+    slurm.call("sbatch", "-p", "urgent", "--exclusive", "-w", "n2", "-o", "/dev/null", "--wrap", "sleep 1")
+    began = time.monotonic()
+    job = drive(job, "preempted", within_s=40)
+    assert time.monotonic() - began > 2
+    assert job.native_raw["provisional"]["event"] == "preempt"
+
+
+def test_a_node_that_fails(run: Callable[..., Job], slurm: SlurmCluster) -> None:
+    job = drive(run("sleep 60", lines="#SBATCH --nodelist=n4\n"), "running")
+    slurm.update("NodeName=n4", "State=DOWN", "Reason=test")
+    try:
+        job = drive(job, "node_failed", within_s=40)
+    finally:
+        slurm.call("scontrol", "update", "NodeName=n4", "State=RESUME")  # fails where it has come back by itself
+    assert "A node on which it ran failed" in job.reason
+
+
+def test_memory(run: Callable[..., Job]) -> None:
+    body = "exec python3 -c 'import time; block = bytearray(400 * 1024**2); time.sleep(30)'"
+    job = drive(run(body, lines="#SBATCH --mem=50M\n"), "out_of_memory", within_s=40)
+    assert "more memory than it had asked for" in job.reason
+
+
+def test_time(run: Callable[..., Job], slurm: SlurmCluster) -> None:
+    job = drive(run("sleep 100"), "running")
+    slurm.update(f"JobId={job.native_id}", "EndTime=now+2")
+    assert drive(job, "timed_out", within_s=60).reason == "It ran into its time limit."
+
+
+def test_an_array(run: Callable[..., Job], tmp_path: Path) -> None:
+    job = run("echo $SLURM_ARRAY_TASK_ID >> ran; [ $SLURM_ARRAY_TASK_ID != 2 ]", lines="#SBATCH --array=1-4%3\n")
+    job = drive(job, "failed", within_s=40)
+    assert sorted(ran(tmp_path)) == ["1", "2", "3", "4"]
+    assert "1 of its 4 tasks: 2." in job.reason
+
+
+def test_a_submitter_that_died_before_anything_left(run: Callable[..., Job], target: Target, tmp_path: Path) -> None:
+    job = run("echo ran >> ran")
+    (tmp_path / "jobs").mkdir()
+    abandoned(job)
+    job = drive(job, "succeeded")
+    assert (ran(tmp_path), job.generation) == (["ran"], 2)
+
+
+def test_a_submitter_that_died_before_it_wrote_the_id_down(run: Callable[..., Job], tmp_path: Path) -> None:
+    job = drive(run("echo ran >> ran; sleep 1"), "queued", "running")
+    native_id = job.native_id
+    abandoned(job)
+    job = drive(job, "succeeded")
+    assert (ran(tmp_path), job.native_id) == (["ran"], native_id)
+
+
+def test_a_submission_that_was_cut_off_is_found_by_name(run: Callable[..., Job], tmp_path: Path) -> None:
+    job = drive(run("echo ran >> ran; sleep 2"), "queued", "running")
+    native_id = job.native_id
+    for path in (f"{folder_of(job)}/id", f"{folder_of(job)}/submit.1/id", f"{folder_of(job)}/submit.1/code"):
+        os.unlink(path)
+    abandoned(job)
+    job = drive(job, "succeeded")
+    assert (ran(tmp_path), job.native_id) == (["ran"], native_id)
+
+
+def test_a_submission_that_never_reached_the_cluster_is_made_again(run: Callable[..., Job], tmp_path: Path) -> None:
+    job = run("echo ran >> ran")
+    abandoned(job)
+    (Path(folder_of(job)) / "submit.1").mkdir(parents=True)
+    began = time.monotonic()
+    job = drive(job, "succeeded")
+    assert time.monotonic() - began > 2  # not before the wait was over
+    assert ran(tmp_path) == ["ran"]
+    assert not job.native_raw.get("empty_look_ups")
+
+
+def test_a_job_that_the_controller_forgot_is_handed_over_again(
+    run: Callable[..., Job], tmp_path: Path, slurm: SlurmCluster
+) -> None:
+    job = drive(run("echo ran >> ran", lines="#SBATCH --begin=now+60\n"), "queued")
+    Job.objects.update(native_id="987654")
+    (Path(folder_of(job)) / "id").write_text("987654\n")
+    (Path(folder_of(job)) / "submit.1" / "id").write_text("987654\n")
+    slurm.update(f"JobId={job.native_id}", "JobName=another")
+    forgotten = job.native_id
+
+    drive(job, "unknown")
+    job = drive(job, "queued", within_s=15)
+
+    assert job.native_id not in (forgotten, "987654")
+    assert kinds(job)[-4:] == ["job.lose_sight", "job.reclaim", "job.reclaim", "job.enqueue"]
+    slurm.call("scancel", forgotten)
+
+
+def test_what_nobody_knows_is_lost_and_late_evidence_counts(run: Callable[..., Job], tmp_path: Path) -> None:
+    job = drive(run("echo ran >> ran; sleep 1"), "running")
+    native_id = job.native_id
+    Job.objects.update(native_id="987654")
+    (Path(folder_of(job)) / "owner").write_text("987654.1\n")
+    job = drive(job, "lost")
+    assert "Nothing is tried again until somebody decides" in job.reason
+    (Path(folder_of(job)) / "exit.987654.0").write_text(f"0 {int(time.time())}\n")
+    job = drive(job, "succeeded")
+    assert kinds(job)[-3:] == ["job.lose_sight", "job.lose", "job.succeed"]
+    assert native_id != "987654"
+
+
+def test_a_controller_that_is_away_changes_nothing(
+    run: Callable[..., Job], slurm: SlurmCluster, target: Target
+) -> None:
+    job = drive(run("sleep 3"), "running")
+    slurm.controller.stop()
+    try:
+        ClusterWatch.objects.update(poll_due_at=None)
+        drive_cluster(target.pk)
+        watch = ClusterWatch.objects.get()
+        assert watch.failures == 1
+        assert "nable to contact slurm controller" in watch.problem
+        assert Job.objects.get().state == JobState.RUNNING
+        assert drive_cluster(target.pk) == 0  # the breaker
+    finally:
+        slurm.start_controller()
+    drive(job, "succeeded")
+    assert ClusterWatch.objects.get().problem == ""
+
+
+def test_nudges_are_sent_once(run: Callable[..., Job], target: Target) -> None:
+    from django_q.models import OrmQ
+
+    assert nudge_clusters() == 0
+    run("true")
+    assert nudge_clusters() == 1
+    assert nudge_clusters() == 0
+    assert OrmQ.objects.count() == 1
+
+
+def abandoned(job: Job) -> None:
+    """As if its submitter had died after the claim."""
+    Job.objects.filter(pk=job.pk).update(
+        state="submitting", native_id="", holder="another-boot:1:1", lease_until="2020-01-01T00:00:00Z",
+        generation=1, submitted_at=None,
+    )  # fmt: skip
+
+
+def test_the_site_is_made_of_the_rows(target: Target) -> None:
+    Cluster.objects.update(partition="gpu", gres="gpu:2")
+    site = Cluster.objects.get().site()
+    assert isinstance(site, Site)
+    assert (site.partition, site.gres) == ("gpu", "gpu:2")
