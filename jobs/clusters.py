@@ -15,6 +15,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from jobs import processes
+from jobs.alongside import companions
 from jobs.executors.slurm.client import Slurm
 from jobs.following import Follower
 from jobs.hosts import this_host
@@ -23,6 +24,7 @@ from jobs.patience import DATABASE_AWAY
 from jobs.shells import cluster_of, shell_for
 from jobs.states import JobState
 from jobs.submitting import Submitter
+from jobs.sweep import handle_unhandled_at
 from record.errors import AdapterError, ConductorError, StaleState
 
 log = logging.getLogger(__name__)
@@ -75,6 +77,8 @@ class _Round:
             self.watch.poll_due_at = None
         if self._poll_is_due():
             moved += self._poll()
+        moved += handle_unhandled_at(self.target.pk)
+        moved += sum(companion.act(self.target.pk) for companion in companions())
         moved += self._each(self._resuming(), self.submitter.resume)
         moved += self._submit()
         return moved
@@ -160,21 +164,29 @@ class _Round:
 
 def _due_targets() -> list[int]:
     """Targets of this host with something to do now. A few queries, and one where no cluster has a live job."""
-    live = Job.objects.live().filter(target__kind=TargetKind.SLURM, target__host=this_host())
-    ids = list(live.order_by().values_list("target_id", flat=True).distinct())
+    here = {"target__kind": TargetKind.SLURM, "target__host": this_host()}
+    live = set(Job.objects.live().filter(**here).order_by().values_list("target_id", flat=True).distinct())
+    asked = set(Job.objects.unhandled().filter(**here).order_by().values_list("target_id", flat=True).distinct())
+    asked = asked.union(*(companion.due() for companion in companions()))
+    ids = live | asked
     if not ids:
         return []
     watches = {watch.pk: watch for watch in ClusterWatch.objects.filter(pk__in=ids)}
-    targets = Target.objects.filter(pk__in=ids)
-    return [each.pk for each in targets if each.pk not in watches or _is_due(each, watches[each.pk], timezone.now())]
+    targets = Target.objects.filter(pk__in=ids, host=this_host())
+    now = timezone.now()
+    return [
+        each.pk
+        for each in targets
+        if each.pk not in watches or _is_due(each, watches[each.pk], now, asked=each.pk in asked)
+    ]
 
 
-def _is_due(target: Target, watch: ClusterWatch, now: datetime) -> bool:
+def _is_due(target: Target, watch: ClusterWatch, now: datetime, *, asked: bool) -> bool:
     if watch.closed_until and watch.closed_until > now:
         return False
     if watch.nudged_at and watch.nudged_at > now - timedelta(seconds=NUDGE_AGAIN_S):
         return False
-    if watch.driver and processes.of_this_boot(watch.driver) and not processes.is_alive(watch.driver):
+    if asked or (watch.driver and processes.of_this_boot(watch.driver) and not processes.is_alive(watch.driver)):
         return True
     away = Job.objects.away().filter(target=target)
     submitting = Q(state=JobState.SUBMITTING) & (Q(lease_until__lte=now) | Q(cancel_requested_at__isnull=False))

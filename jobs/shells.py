@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from errno import EACCES, EAGAIN, EDQUOT, EMFILE, ENAMETOOLONG, ENFILE, ENOENT, ENOMEM, ENOSPC, EPERM, EROFS, ESTALE
 from typing import Protocol
 
+from jobs.environment import ALLOWED
 from jobs.models import Cluster, Target
 from record.errors import AdapterError, BadInput
 
@@ -94,6 +95,11 @@ def shell_for(target: Target) -> Shell:
 
     login = cluster_of(target).login()
     return SshShell(login) if login else LocalShell()
+
+
+def environment_of(target: Target) -> dict[str, str]:
+    """What a target's jobs may see of the environment there: the usual, all of LC_, and what the target allows."""
+    return shell_for(target).environment([*ALLOWED, "LC_", *target.environment_allow])
 
 
 def cluster_of(target: Target) -> Cluster:

@@ -10,7 +10,6 @@ from django.utils import timezone
 from jobs import processes
 from jobs.custody import claim_due, finish_job, take_over, wait_longer
 from jobs.endings import Ending
-from jobs.environment import ALLOWED
 from jobs.executors import TOKEN_VARIABLE
 from jobs.executors.slurm import scripts
 from jobs.executors.slurm.client import Slurm
@@ -22,7 +21,7 @@ from jobs.executors.slurm.states import Standing
 from jobs.following import EARLIER, apply, folder_of, keep_raw, name_of
 from jobs.models import Cluster, ClusterWatch, Job, Target
 from jobs.parse import sbatch_options
-from jobs.shells import followed_within_roots
+from jobs.shells import environment_of, followed_within_roots
 from record.errors import AdapterError, BadInput
 
 log = logging.getLogger(__name__)
@@ -185,7 +184,7 @@ class Submitter:
     def _environment(self, job: Job) -> dict[str, Any]:
         """What travels with a job: what is allowed of the user's own there, its own variables, its mark."""
         if self._base is None:
-            self._base = self.slurm.shell.environment([*ALLOWED, "LC_", *self.target.environment_allow])
+            self._base = environment_of(self.target)
         threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(job.cpus))
         mark = {TOKEN_VARIABLE: job.token, "CONDUCTOR_CPUS": str(job.cpus)}
         return {**self._base, **threads, **job.environment, **mark}

@@ -8,10 +8,11 @@ class RunsConfig(AppConfig):
 
     def ready(self) -> None:
         from gates import protocols, subjects
-        from jobs import final
+        from jobs import alongside, final
         from record import copies
 
         copies.register("runs.services.striking:clear_reasons")
+        alongside.register("runs.sweep:AT_CLUSTER")
         final.register("runs.step_ended", "runs.services.ending:STEP_ENDED")
         subjects.register("phase", "runs.gatekeeping:KEEPER")
         for key in CHECKPOINTS:

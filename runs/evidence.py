@@ -1,9 +1,6 @@
 """How evidence about a phase is made: renderers, one after the other in one process, as a job in the run's folder."""
 
 import re
-import sys
-
-from django.conf import settings
 
 from gates.models import Gate
 from gates.protocols import Preparation
@@ -13,6 +10,7 @@ from runs.models import Phase
 from runs.pipeline.outputs import expand, variables_in
 from runs.pipeline.spec import spec_of
 from runs.qc.__main__ import RENDERERS, SEVERAL, THEN
+from runs.services.tools import python_on, tools_path
 from runs.services.values import resolved_values
 
 EVIDENCE_FOLDER = ".conductor/evidence"
@@ -30,11 +28,11 @@ def preparation(phase: Phase, gate: Gate, commands: list[list[str]]) -> Preparat
     first, *others = commands
     words = [*first, *(word for command in others for word in (THEN, *command))]
     return Preparation(
-        commands=[[sys.executable, "-m", "runs.qc", *([SEVERAL] if others else []), *words]],
+        commands=[[python_on(run.target), "-m", "runs.qc", *([SEVERAL] if others else []), *words]],
         target=run.target,
         work_dir=run.work_dir,
         out_dir=f"{run.work_dir}/{EVIDENCE_FOLDER}/{gate.uuid}",
-        environment={"PYTHONPATH": str(settings.BASE_DIR)},
+        environment={"PYTHONPATH": tools_path(run)},
         resources=Resources(
             time_limit_s=min(TIME_LIMIT_S, run.target.max_time_limit_s),
             memory_mib=min(MEMORY_MIB, run.target.max_memory_mib),

@@ -10,6 +10,7 @@ from django.utils import timezone
 from jobs.shells import shell_for
 from runs.models import Phase, TiltSeries
 from runs.pipeline.spec import spec_of
+from runs.querysets import PhaseQuerySet
 from runs.services.looking import completion, look_for
 from runs.services.verify import count_done
 from runs.states import PhaseState
@@ -46,10 +47,10 @@ def estimate(phase: Phase) -> Estimate:
     return Estimate(elapsed_s, _own_remaining_s(phase, elapsed_s, left), 0)
 
 
-def to_look_at() -> list[int]:
-    """Keys of the running phases whose progress has not been read for a few seconds."""
+def to_look_at(phases: PhaseQuerySet) -> list[int]:
+    """Keys of those of the (running) phases whose progress has not been read for a few seconds."""
     before = timezone.now() - timedelta(seconds=LOOK_EVERY_S)
-    due = Phase.objects.in_work().filter(Q(looked_at=None) | Q(looked_at__lt=before))
+    due = phases.filter(Q(looked_at=None) | Q(looked_at__lt=before))
     return list(due.values_list("pk", flat=True))
 
 

@@ -28,6 +28,10 @@ class PhaseQuerySet(models.QuerySet[Any]):
         """Running, in runs that are not archived."""
         return self.filter(state=PhaseState.RUNNING, run__archived_at=None).within_reach()
 
+    def here(self) -> "PhaseQuerySet":
+        """Of runs on this machine itself: what lies at a cluster is dealt with in the cluster's turn."""
+        return self.filter(run__target__kind="local")
+
     def within_reach(self) -> "PhaseQuerySet":
         """Of runs whose folder can be reached from here: a local target's lies on its own host only."""
         elsewhere = models.Q(run__target__kind="local") & ~models.Q(run__target__host=this_host())

@@ -13,13 +13,36 @@ _patience = Patience(longest_s=60)
 
 def start_ready() -> int:
     """Start the phases that are ready, and stop what a cancelled run left between two steps."""
-    started = _patience.each(Phase.objects.startable().values_list("pk", flat=True), start_phase)
+    started = _patience.each(Phase.objects.startable().here().values_list("pk", flat=True), start_phase)
     return started + _patience.each(_half_stopped(), settle_stopped)
 
 
 def refresh_progress() -> int:
     """Read from disk how far the running phases are; each every few seconds."""
-    return _patience.each(to_look_at(), look_at_progress)
+    return _patience.each(to_look_at(Phase.objects.in_work().here()), look_at_progress)
+
+
+class AtCluster:
+    """The same at a cluster, in its turn: see jobs.alongside."""
+
+    def due(self) -> set[int]:
+        """Clusters at which a phase is ready; progress is looked at whenever the cluster is asked after its jobs."""
+        ready = Phase.objects.startable().filter(run__target__kind="slurm")
+        return {target_id for pk, target_id in ready.values_list("pk", "run__target") if _patience.allows(_key(pk))}
+
+    def act(self, target_id: int) -> int:
+        ready = Phase.objects.startable().filter(run__target=target_id).values_list("pk", flat=True)
+        started = _patience.each(ready, start_phase)
+        return started + _patience.each(
+            to_look_at(Phase.objects.in_work().filter(run__target=target_id)), look_at_progress
+        )
+
+
+AT_CLUSTER = AtCluster()
+
+
+def _key(pk: int) -> str:
+    return f"{start_phase.__name__} {pk}"
 
 
 def _half_stopped() -> list[int]:

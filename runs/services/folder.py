@@ -10,6 +10,7 @@ from runs.pipeline.snapshot import folder_of
 from runs.pipeline.spec import PipelineSpec
 from runs.services.looking import look_for
 from runs.services.steps import excluded_names
+from runs.services.tools import lay_out_tools
 from runs.services.values import EXCLUDED_FILE, PIPELINE_FOLDER, own_species_values, own_values, species_file
 from runs.services.verify import find_outputs
 
@@ -33,6 +34,7 @@ def lay_out(run: Run) -> None:
 def write_files(run: Run, spec: PipelineSpec) -> None:
     """Write the run's copy of the pipeline with its values, and the list of excluded series. Safe to repeat."""
     lay_out(run)
+    lay_out_tools(run)
     shell = shell_for(run.target)
     folder = f"{run.work_dir}/{PIPELINE_FOLDER}"
     source = folder_of(run.snapshot.digest)

@@ -1,7 +1,7 @@
 """The check before a phase starts: values, scripts and tools, before anything is submitted. Reads only."""
 
-from jobs.environment import after_lines, allowed_environment
-from jobs.shells import shell_for, within_roots
+from jobs.environment import after_lines
+from jobs.shells import environment_of, shell_for, within_roots
 from record.errors import BadInput
 from runs.models import Phase, Run
 from runs.pipeline.spec import PhaseSpec, PipelineSpec
@@ -53,7 +53,7 @@ def _tool_problems(run: Run, spec: PhaseSpec, work_dir: str) -> list[str]:
     target = run.target
     done = shell_for(target).run(
         after_lines(target.environment_lines, ["/bin/bash", "-c", LIST_MISSING, "tools", *spec.required_tools]),
-        env=allowed_environment(target.environment_allow),
+        env=environment_of(target),
         cwd=work_dir,
         timeout_s=TOOL_TIMEOUT_S,
     )

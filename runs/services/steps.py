@@ -1,9 +1,8 @@
 """A phase's scripts, run one after another as jobs."""
 
-import sys
 from typing import Any
 
-from jobs.models import Job, TargetKind
+from jobs.models import Job
 from jobs.parse import parse_time_s
 from jobs.services import Resources, plan_job, resources_for
 from jobs.states import JobState
@@ -11,6 +10,7 @@ from runs.models import Phase, Run, TiltSeries
 from runs.pipeline.snapshot import folder_of
 from runs.pipeline.spec import PhaseSpec, spec_of
 from runs.services.board import Board
+from runs.services.tools import python_on
 from runs.services.values import PIPELINE_FOLDER, species_file
 from runs.states import PhaseState
 
@@ -50,8 +50,7 @@ def environment_of(run: Run, phase: Phase) -> dict[str, str]:
     }
     if phase.species is not None:
         environment["SPECIES_CONF"] = f"{folder}/{species_file(spec_of(run.snapshot), phase.species.label)}"
-    if run.target.kind == TargetKind.LOCAL:
-        environment["PYTHON"] = sys.executable  # it has numpy; the target's environment lines may differ
+    environment["PYTHON"] = python_on(run.target)  # it has numpy; the target's environment lines may differ
     return environment
 
 
