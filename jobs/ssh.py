@@ -32,6 +32,7 @@ FILE_S = 600.0
 CONNECT_S = 10
 SLACK_S = 15.0
 TIMED_OUT = 124  # of timeout(1)
+LONGEST_FOLDER_BYTES = 108 - len("/") - 40 - len(".0123456789abcdef") - 1  # sun_path, less the name of a socket
 COPY_BYTES = 64 * 1024 * 1024
 HOST = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.@-]*$")
 
@@ -314,7 +315,13 @@ class SshShell:
 
 
 def _own_folder(path: str) -> None:
-    """Make the folder of the sockets; refused where others could put theirs there."""
+    """Make the folder of the sockets; refused where others could put theirs there, or where its path is too long."""
+    if len(os.fsencode(path)) > LONGEST_FOLDER_BYTES:
+        raise AdapterError(
+            f"{path} is too long a path for the sockets of connections (at most {LONGEST_FOLDER_BYTES} bytes): set "
+            "CONDUCTOR_SSH_CONTROL to a shorter one.",
+            transient=False,
+        )
     with in_words(path):
         os.makedirs(path, mode=0o700, exist_ok=True)
         found = os.lstat(path)

@@ -22,11 +22,11 @@ LIMIT_S = 420
 PHASES = 15
 
 
-def run_demo(data: Path, wishes: dict[str, Any]) -> dict[str, Any]:
+def run_demo(data: Path, wishes: dict[str, Any], *, sockets: str = "") -> dict[str, Any]:
     """See the run through; what it came to."""
     environment = os.environ | {
         "CONDUCTOR_DATA": str(data), "DJANGO_SETTINGS_MODULE": "conductor_site.settings", "PYTHONPATH": str(ROOT),
-        "CONDUCTOR_SSH_CONTROL": str(data / "ssh"),
+        "CONDUCTOR_SSH_CONTROL": sockets,
     }  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-m", "conductor_site.tests.cluster_demo", json.dumps(wishes)],
@@ -71,7 +71,7 @@ def test_the_demo_over_ssh(plain_slurm: SlurmCluster, server: SshServer, tmp_pat
         "poll_floor_s": 1, "poll_ceiling_s": 3,
     }  # fmt: skip
 
-    found = run_demo(tmp_path / "data", {"target": target, "cluster": cluster})
+    found = run_demo(tmp_path / "data", {"target": target, "cluster": cluster}, sockets=f"{server.folder}/c")
 
     check(found)
     assert found["work_dir"].startswith(str(home))
