@@ -1,18 +1,41 @@
 """The admin of targets (set up here) and jobs (read here)."""
 
+from typing import Any
+
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from jobs.check import check_target
 from jobs.forms import TargetForm
-from jobs.models import ConductLease, Job, Pulse, Target
+from jobs.lost import settle_lost
+from jobs.models import Cluster, ClusterWatch, ConductLease, Job, Pulse, Target, TargetKind
 from jobs.services import request_cancel
 from record.access import Ability
 from record.backoffice import Editable, ReadOnly, ReasonedAction, short
 from record.services import Author
 
 MOST_CHECKED = 5
+
+
+class ClusterInline(admin.StackedInline):
+    """How a target's cluster is reached and asked; only for targets of that kind."""
+
+    model = Cluster
+    can_delete = False
+    fieldsets = [
+        ("Cluster: how it is reached", {"fields": [
+            "shell", ("ssh_host", "ssh_port"), "ssh_by_person", "ssh_config", "ssh_identity", "ssh_known_hosts",
+            "python",
+        ]}),
+        ("Cluster: what jobs ask for", {"fields": [
+            ("partition", "account", "qos"), ("gres", "constraint"), ("nodes", "memory"), "requeue",
+        ]}),
+        ("Cluster: how it is asked", {"fields": [
+            "commands_folder", "conf_path", "cluster_name", ("poll_floor_s", "poll_ceiling_s"),
+            ("look_up_wait_s", "agree_s", "lost_after_s"),
+        ]}),
+    ]  # fmt: skip
 
 
 @admin.register(Target)
@@ -24,6 +47,13 @@ class TargetAdmin(Editable):
     autocomplete_fields = ["lab"]
     search_fields = ["name", "host"]
     actions = ["check_now"]
+    inlines = [ClusterInline]
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        """A cluster that is left as it stands in the form has its row all the same."""
+        super().save_related(request, form, formsets, change)
+        if form.instance.kind == TargetKind.SLURM:
+            Cluster.objects.get_or_create(target=form.instance)
 
     @admin.action(description="Check: can jobs run there?")
     def check_now(self, request: HttpRequest, queryset: QuerySet[Target]) -> None:
@@ -40,6 +70,11 @@ def _cancel(job: Job, author: Author, reason: str) -> str:
     return "cancelled" if job.is_final else "being cancelled"
 
 
+def _declare_ended(job: Job, author: Author, reason: str) -> str:
+    settle_lost(job=job, author=author, reason=reason)
+    return "declared ended"
+
+
 @admin.register(Job)
 class JobAdmin(ReadOnly):
     list_display = ["id", "name", "lab", "target", "state", "attempt", "planned_at", "ended_at", "exit_code", "why"]
@@ -47,7 +82,10 @@ class JobAdmin(ReadOnly):
     list_select_related = ["lab", "target"]
     search_fields = ["name", "token", "native_id", "subject_uuid", "root_uuid"]
     exclude = ["environment"]
-    actions = [ReasonedAction("cancel", Ability.OPERATE, _cancel)]
+    actions = [
+        ReasonedAction("cancel", Ability.OPERATE, _cancel),
+        ReasonedAction("declare ended", Ability.OVERRIDE, _declare_ended),
+    ]
 
     @admin.display(description="reason")
     def why(self, job: Job) -> str:
@@ -62,3 +100,9 @@ class ConductLeaseAdmin(ReadOnly):
 @admin.register(Pulse)
 class PulseAdmin(ReadOnly):
     list_display = ["cluster", "asked_at", "beat_at"]
+
+
+@admin.register(ClusterWatch)
+class ClusterWatchAdmin(ReadOnly):
+    list_display = ["target", "answered_at", "poll_due_at", "failures", "closed_until", "problem"]
+    list_select_related = ["target"]

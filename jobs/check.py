@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from jobs.environment import after_lines, allowed_environment
 from jobs.hosts import this_host
-from jobs.models import Target
+from jobs.models import Target, TargetKind
 from jobs.shells import FORBIDDEN, explain, shell_for
 from record.errors import ConductorError
 
@@ -34,6 +34,10 @@ def check_target(target: Target) -> list[Finding]:
                            "or set the target's host (or CONDUCTOR_HOST_NAME) to the same name.")
         ]  # fmt: skip
     findings = [Finding(True, f"It belongs to this host, {target.host}.")]
+    if target.kind == TargetKind.SLURM:
+        from jobs.check_cluster import check_cluster  # it builds on this module
+
+        return [*findings, *_state(target), *check_cluster(target)]
     for check in (_state, _folders, _space, _limits, _bash, _environment):
         findings += check(target)
     return findings

@@ -1,8 +1,10 @@
 """What is known of a target's cluster: how it is reached and asked (set up by people), and how that goes."""
 
+import re
 from typing import TYPE_CHECKING
 
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models
 
@@ -10,6 +12,7 @@ if TYPE_CHECKING:
     from jobs.executors.slurm.site import Site
     from jobs.ssh import Login
 
+HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*\Z")
 _WORD = RegexValidator(r"^[A-Za-z0-9_.,:=/@&|*\[\]()+-]*\Z", "No white space, quotes or characters of a shell.")
 
 
@@ -65,6 +68,14 @@ class Cluster(models.Model):
 
     def __str__(self) -> str:
         return self.ssh_host or "SLURM on this machine"
+
+    def clean(self) -> None:
+        if self.shell == ShellKind.SSH and not self.ssh_host:
+            raise ValidationError({"ssh_host": "Over SSH a host is needed: user@host, or a name of the ssh_config."})
+        if self.ssh_host and not HOST.match(self.ssh_host):
+            raise ValidationError({"ssh_host": "It can't be the name of a host."})
+        if self.poll_ceiling_s < self.poll_floor_s:
+            raise ValidationError({"poll_ceiling_s": f"It is below the shortest, {self.poll_floor_s} s."})
 
     def site(self) -> "Site":
         """As the adapter wants it."""

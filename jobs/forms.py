@@ -7,7 +7,7 @@ from django import forms
 
 from jobs.environment import VARIABLE
 from jobs.hosts import this_host
-from jobs.models import Target
+from jobs.models import Target, TargetKind
 from jobs.shells import FORBIDDEN
 
 PIECE_BYTES = 64 * 1024
@@ -35,15 +35,18 @@ class Lines(forms.CharField):
         return (initial or []) != self.to_python(data)
 
 
-def check_folder(path: str, *, what: str) -> str:
-    """An absolute, existing folder without characters that a shell would take amiss; ValidationError in words else."""
+def check_folder(path: str, *, what: str, here: bool = True) -> str:
+    """An absolute folder without characters that a shell would take amiss, and `here` an existing one.
+
+    ValidationError in words else.
+    """
     if not os.path.isabs(path):
         raise forms.ValidationError(f"{what} {path!r} is not absolute: begin it with /.")
     if found := FORBIDDEN.search(path):
         raise forms.ValidationError(f"{what} {path!r} holds {found.group()!r}, which scripts would take amiss.")
     if os.path.normpath(path) != path.rstrip("/") or path == "/":
         raise forms.ValidationError(f"{what} {path!r}: give a folder below /, without '..', '.' or double slashes.")
-    if not os.path.isdir(path):
+    if here and not os.path.isdir(path):
         raise forms.ValidationError(f"{what} {path!r} is not an existing folder on this machine.")
     return path.rstrip("/")
 
@@ -73,10 +76,18 @@ class TargetForm(forms.ModelForm):
             self.initial.setdefault("host", this_host())
 
     def clean_roots(self) -> list[str]:
-        return list(dict.fromkeys(check_folder(path, what="The root") for path in self.cleaned_data["roots"]))
+        return list(
+            dict.fromkeys(
+                check_folder(path, what="The root", here=self._is_here()) for path in self.cleaned_data["roots"]
+            )
+        )
 
     def clean_job_folder(self) -> str:
-        return check_folder(self.cleaned_data["job_folder"], what="The job folder")
+        return check_folder(self.cleaned_data["job_folder"], what="The job folder", here=self._is_here())
+
+    def _is_here(self) -> bool:
+        """Whether its folders are to be on this machine; a cluster's are looked at by the check of the target."""
+        return self.cleaned_data.get("kind") != TargetKind.SLURM
 
     def clean_environment_allow(self) -> list[str]:
         for name in self.cleaned_data["environment_allow"]:

@@ -5,7 +5,15 @@ import shlex
 from dataclasses import dataclass
 
 MEMORY_MIB = {"": 1, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
-SHORT_OPTIONS = {"t": "time", "c": "cpus-per-task", "o": "output", "e": "error", "J": "job-name", "D": "chdir"}
+SHORT_OPTIONS = {
+    "a": "array",
+    "t": "time",
+    "c": "cpus-per-task",
+    "o": "output",
+    "e": "error",
+    "J": "job-name",
+    "D": "chdir",
+}
 UNLIMITED = {"infinite", "unlimited", "-1"}
 
 

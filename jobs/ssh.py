@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from jobs.cluster_models import HOST
 from jobs.shells import Completed, FileFact, in_words
 from record.errors import AdapterError, BadInput
 
@@ -34,7 +35,6 @@ SLACK_S = 15.0
 TIMED_OUT = 124  # of timeout(1)
 LONGEST_FOLDER_BYTES = 108 - len("/") - 40 - len(".0123456789abcdef") - 1  # sun_path, less the name of a socket
 COPY_BYTES = 64 * 1024 * 1024
-HOST = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.@-]*$")
 
 # Reads what to do from stdin, NUL-terminated; what is left there belongs to the command. Constant, one line.
 _LOADER = (
