@@ -118,5 +118,8 @@ class ClusterWatch(models.Model):
     answered_at = models.DateTimeField(null=True)
     has_accounts = models.BooleanField(null=True)
 
+    class Meta:
+        verbose_name_plural = "cluster watches"
+
     def __str__(self) -> str:
         return self.problem or "well"

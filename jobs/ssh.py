@@ -138,9 +138,13 @@ class Login:
 
     def sign_in_command(self) -> str:
         """What a person types, on the host where Conductor runs and as its user, to open the connection."""
-        argv = ["ssh", *_without(self.options(), "BatchMode=yes")]
-        argv += ["-o", "ControlMaster=yes", "-o", "ControlPersist=yes", "-N", "-f", self.host]
-        return shlex.join(argv)
+        kept = ("StrictHostKeyChecking", "UserKnownHostsFile", "ControlPath", "ServerAlive", "IdentitiesOnly")
+        options = self.options()
+        argv = ["ssh", "-fN", "-o", "ControlMaster=yes", "-o", "ControlPersist=yes"]
+        for name, value in zip(options[::2], options[1::2], strict=True):
+            if name != "-o" or value.startswith(kept):
+                argv += [name, value]
+        return shlex.join([*argv, self.host])
 
 
 @dataclass
@@ -331,12 +335,6 @@ def _own_folder(path: str) -> None:
             "connections.",
             transient=False,
         )
-
-
-def _without(options: list[str], pair: str) -> list[str]:
-    """Options without `-o pair`."""
-    at = options.index(pair)
-    return options[: at - 1] + options[at + 1 :]
 
 
 def _explain(stderr: str, path: str) -> AdapterError:

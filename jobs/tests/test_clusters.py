@@ -15,6 +15,7 @@ from jobs.hosts import this_host
 from jobs.models import Cluster, ClusterWatch, Job, Target
 from jobs.services import Resources, request_cancel
 from jobs.states import JobState
+from jobs.tests.cluster.needs import find
 from jobs.tests.cluster.slurm import SlurmCluster
 from record.models import Event, Lab
 from record.services import Author
@@ -267,6 +268,35 @@ def test_nudges_are_sent_once(run: Callable[..., Job], target: Target) -> None:
     assert nudge_clusters() == 1
     assert nudge_clusters() == 0
     assert OrmQ.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", "echo 'sbatch: error: Batch job submission failed: Socket timed out on send/recv operation' >&2; exit 1"),
+        ("", "kill -KILL $PPID; sleep 1"),
+        ("kill -KILL $PPID; exit 1", ""),
+        ("echo 'sbatch: error: Unable to contact slurm controller (connect failure)' >&2; exit 1", ""),
+        ("echo 'sbatch: error: Job violates accounting/QOS policy (job submit limit)' >&2; exit 1", ""),
+    ],
+    ids=["says-it-failed-yet-it-did-not", "dies-after", "dies-before", "fails", "is-refused-for-now"],
+)
+def test_submissions_that_go_wrong_once(run: Callable[..., Job], tmp_path: Path, before: str, after: str) -> None:
+    """Whatever becomes of sbatch or of who called it, the job runs once."""
+    folder = tmp_path / "commands"
+    folder.mkdir()
+    for name in ("squeue", "sacct", "scancel", "scontrol", "sinfo"):
+        (folder / name).symlink_to(find(name) or name)
+    real = find("sbatch")
+    lines = ["#!/bin/bash", f"if mkdir {folder}/once 2>/dev/null; then", before, f'{real} "$@" >/dev/null', after, "fi"]
+    (folder / "sbatch").write_text("\n".join([*lines, f'exec {real} "$@"', ""]))
+    (folder / "sbatch").chmod(0o755)
+    Cluster.objects.update(commands_folder=str(folder))
+
+    job = drive(run("echo ran >> ran"), "succeeded", within_s=40)
+
+    assert ran(tmp_path) == ["ran"]
+    assert job.exit_code == 0
 
 
 def abandoned(job: Job) -> None:
