@@ -1,4 +1,4 @@
-"""Those who deal with a cluster are killed and stalled at random moments, in processes of their own, on a real SLURM."""
+"""Those who deal with a cluster are killed and stalled at random moments, on a real SLURM."""
 
 import random
 import signal
