@@ -69,6 +69,7 @@ class _Round:
         except AdapterError as error:
             self._note_failure(error)
             return 0
+        self._note_well()
         return moved
 
     def _run(self) -> int:
@@ -85,7 +86,11 @@ class _Round:
 
     def _poll(self) -> int:
         jobs = list(
-            Job.objects.away().filter(target=self.target).exclude(state=JobState.SUBMITTING).select_related("target")
+            Job.objects.away()
+            .filter(target=self.target)
+            .exclude(state=JobState.SUBMITTING)
+            .select_related("target")
+            .defer("script")
         )
         if not jobs:
             ClusterWatch.objects.filter(pk=self.target.pk).update(poll_due_at=None)
@@ -144,10 +149,16 @@ class _Round:
 
     def _note_answer(self, interval_s: float) -> None:
         now = timezone.now()
+        accounts = {} if self.follower.accounts is None else {"has_accounts": self.follower.accounts}
         ClusterWatch.objects.filter(pk=self.target.pk).update(
-            answered_at=now, poll_interval_s=interval_s, poll_due_at=now + timedelta(seconds=interval_s), failures=0,
-            closed_until=None, problem="", sign_in="", has_accounts=self.follower.accounts,
-        )  # fmt: skip
+            answered_at=now, poll_interval_s=interval_s, poll_due_at=now + timedelta(seconds=interval_s), **accounts
+        )
+
+    def _note_well(self) -> None:
+        """It could be asked; what it says of being busy stays until it takes a job again."""
+        ill = ClusterWatch.objects.filter(pk=self.target.pk).exclude(failures=0, problem="")
+        ill.filter(submit_after=None).update(problem="")
+        ill.update(failures=0, closed_until=None, sign_in="")
 
     def _note_failure(self, error: AdapterError) -> None:
         """Leave the cluster alone for a time that grows: nothing that is known of its jobs changes."""

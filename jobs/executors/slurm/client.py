@@ -16,7 +16,7 @@ from record.errors import AdapterError
 
 SUBMIT_TIMEOUT_S = 170  # sbatch itself tries a busy controller for up to 120 s: a shorter time would make ghosts
 QUERY_TIMEOUT_S = 25
-IDS_A_CALL = 2000
+IDS_A_CALL = 10_000  # one argument may have 128 KiB
 FOLDERS_A_CALL = 200
 NO_SUCH_JOB = "invalid job id specified"
 
@@ -32,10 +32,13 @@ class HandedOver:
 
 @dataclass
 class Answer:
-    """One poll. `statuses` is native id -> status; a missing id was not seen. `accounts`: sacct answered, too."""
+    """One poll. `statuses` is native id -> status; a missing id was not seen.
+
+    `accounts`: whether sacct answered; None where there was nothing to ask it.
+    """
 
     statuses: dict[str, Status] = field(default_factory=dict)
-    accounts: bool = False
+    accounts: bool | None = None
 
 
 class Slurm:
