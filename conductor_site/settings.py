@@ -1,8 +1,8 @@
 """Settings, all from the environment; the defaults run on one machine with nothing but Python."""
 
 import hashlib
-import socket
 import os
+import socket
 from pathlib import Path
 
 from conductor_site.env import env_bool, env_choice, env_database, env_int, env_list, env_secret, env_text
