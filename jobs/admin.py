@@ -47,10 +47,12 @@ class TargetAdmin(Editable):
     autocomplete_fields = ["lab"]
     search_fields = ["name", "host"]
     actions = ["check_now"]
-    inlines = [ClusterInline]
+
+    def get_inlines(self, request: HttpRequest, obj: Target | None) -> list[type[admin.StackedInline]]:
+        return [ClusterInline] if obj is not None and Cluster.objects.filter(pk=obj.pk).exists() else []
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        """A cluster that is left as it stands in the form has its row all the same."""
+        """A target that is a cluster has a row for it, which is filled in on the page that comes next."""
         super().save_related(request, form, formsets, change)
         if form.instance.kind == TargetKind.SLURM:
             Cluster.objects.get_or_create(target=form.instance)
