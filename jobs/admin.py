@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.contrib import admin, messages
+from django.contrib.admin.options import InlineModelAdmin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
@@ -48,7 +49,7 @@ class TargetAdmin(Editable):
     search_fields = ["name", "host"]
     actions = ["check_now"]
 
-    def get_inlines(self, request: HttpRequest, obj: Target | None) -> list[type[admin.StackedInline]]:
+    def get_inlines(self, request: HttpRequest, obj: Target | None) -> list[type[InlineModelAdmin]]:
         return [ClusterInline] if obj is not None and Cluster.objects.filter(pk=obj.pk).exists() else []
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
