@@ -47,11 +47,13 @@ test: services ## run every test (installs Chromium and PostgreSQL from Debian w
 	@$(PY) -m pytest -n auto
 	@$(MAKE) --no-print-directory test-postgresql
 
-# Not again: what computes pictures and volumes (pipelines, runs/qc) never sees a database, and a browser or the whole
-# demo sees the database only through what all other tests run on both; the demo's commands bring a database of their own.
+# Not again: what computes pictures and volumes (pipelines, runs/qc) or talks to clusters and SSH servers below the rows
+# never sees a database, and a browser or the whole demo sees it only through what all other tests run on both; the
+# demo's commands bring a database of their own.
 test-postgresql: services ## the tests that see a database, on a PostgreSQL of their own
 	@$(PY) -m conductor_site.tests.postgresql $(PY) -m pytest -n auto -m "not browser and not demo" \
-	  record jobs gates runs conductor_site --ignore=runs/qc --ignore=conductor_site/tests/test_demo.py
+	  record jobs gates runs conductor_site --ignore=runs/qc --ignore=conductor_site/tests/test_demo.py \
+	  --ignore=jobs/tests/test_slurm_real.py --ignore=jobs/tests/test_ssh.py --ignore=jobs/tests/test_shell_contract.py
 
 test-fast: $(VENV)/dev.ok ## the tests without browser, demo and waiting (about a minute)
 	@$(PY) -m pytest -n auto -m "not slow and not browser and not demo"
