@@ -40,7 +40,8 @@ def chain(bench: Bench) -> Figure:
         per_phase_ms.append(_took_s(run) * 1000 / PHASES)
         yardsticks.measure()
     limit_ms = SPAWNS * yardsticks.spawn_ms + COMMITS * yardsticks.commit_ms
-    note = f"median of {CHAINS} chains; limit: {SPAWNS} x {yardsticks.spawn_ms:.2f} + {COMMITS} x {yardsticks.commit_ms:.2f}"
+    limit = f"{SPAWNS} x {yardsticks.spawn_ms:.2f} + {COMMITS} x {yardsticks.commit_ms:.2f}"
+    note = f"median of {CHAINS} chains; limit: {limit}"
     return Figure("chain of no-op phases, each", median(per_phase_ms), "ms", limit_ms, note)
 
 

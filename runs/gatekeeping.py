@@ -152,8 +152,7 @@ def _reason(decision: Decision) -> str:
 
 
 def _find(gate: Gate) -> Phase | None:
-    phases = Phase.objects.select_related("run__snapshot", "run__target", "species")
-    return phases.filter(uuid=gate.subject_uuid).first()
+    return Phase.objects.with_run().filter(uuid=gate.subject_uuid).first()
 
 
 KEEPER = PhaseKeeper()

@@ -56,7 +56,7 @@ def to_look_at(phases: PhaseQuerySet) -> list[int]:
 
 def look_at_progress(phase_id: int) -> bool:
     """Read a running phase's progress from disk; whether it has changed."""
-    phase = Phase.objects.select_related("run__snapshot", "run__target", "species").get(pk=phase_id)
+    phase = Phase.objects.with_run().get(pk=phase_id)
     active = TiltSeries.objects.filter(run=phase.run, excluded_by=None).values_list("name", flat=True)
     look = look_for(phase, spec_of(phase.run.snapshot), sorted(active))
     done, total = count_done(shell_for(phase.run.target), look)

@@ -32,6 +32,10 @@ class PhaseQuerySet(models.QuerySet[Any]):
         """Of runs on this machine itself: what lies at a cluster is dealt with in the cluster's turn."""
         return self.filter(run__target__kind="local")
 
+    def with_run(self) -> "PhaseQuerySet":
+        """With their species, runs, and those runs' targets and snapshots (without the long spec: see spec_of)."""
+        return self.select_related("run__snapshot", "run__target", "species").defer("run__snapshot__spec")
+
     def within_reach(self) -> "PhaseQuerySet":
         """Of runs whose folder can be reached from here: a local target's lies on its own host only."""
         elsewhere = models.Q(run__target__kind="local") & ~models.Q(run__target__host=this_host())

@@ -12,9 +12,13 @@ _patience = Patience(longest_s=60)
 
 
 def start_ready() -> int:
-    """Start the phases that are ready, and stop what a cancelled run left between two steps."""
-    started = _patience.each(Phase.objects.startable().here().values_list("pk", flat=True), start_phase)
-    return started + _patience.each(_half_stopped(), settle_stopped)
+    """Start the phases that are ready."""
+    return _patience.each(Phase.objects.startable().here().values_list("pk", flat=True), start_phase)
+
+
+def settle_cancelled() -> int:
+    """Stop what a cancelled run left between two steps."""
+    return _patience.each(_half_stopped(), settle_stopped)
 
 
 def refresh_progress() -> int:
@@ -47,7 +51,9 @@ def _key(pk: int) -> str:
 
 def _half_stopped() -> list[int]:
     phases = Phase.objects.filter(state=PhaseState.RUNNING, run__state=RunState.CANCELLED)
-    rows = phases.values_list("run_id", "uuid")
+    rows = list(phases.values_list("run_id", "uuid"))
+    if not rows:
+        return []
     busy = set(
         Job.objects.live().filter(subject_uuid__in=[uuid for _, uuid in rows]).values_list("subject_uuid", flat=True)
     )

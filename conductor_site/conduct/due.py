@@ -1,9 +1,10 @@
 """What is due, and who does it: one line a thing. Each function answers how many things it did.
 
-Each is a few indexed queries, does nothing where nothing is due, and may run twice or at two places at once.
+Each is a few indexed queries, does nothing where nothing is due, and may run twice or at two places at once. They stand
+in the order in which one makes work for another, so that one passage sees to all of it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from django.utils.module_loading import import_string
 
@@ -11,14 +12,24 @@ from jobs.patience import Patience
 
 DUE = [
     "jobs.sweep:handle_unhandled",
-    "jobs.clusters:nudge_clusters",
-    "gates.sweep:apply_decided",
     "gates.sweep:close_overdue",
     "gates.sweep:escalate_due",
+    "gates.sweep:apply_decided",
     "gates.sweep:prepare_due",
+    "runs.sweep:settle_cancelled",
     "runs.sweep:start_ready",
+    "jobs.clusters:nudge_clusters",
     "runs.sweep:refresh_progress",
 ]
+# What an answer or a job's end makes due. All else is due by the clock, or left over from a crash: ticks find it.
+AT_ONCE = frozenset(
+    {
+        "jobs.sweep:handle_unhandled",
+        "gates.sweep:apply_decided",
+        "runs.sweep:start_ready",
+        "jobs.clusters:nudge_clusters",
+    }
+)
 
 
 class DueTable:
@@ -32,4 +43,13 @@ class DueTable:
 
     def run(self) -> int:
         """Run all; how many things were done."""
-        return sum(self._patience.attempt(place, function) for place, function in self._functions.items())
+        return self._run(self._functions)
+
+    def run_at_once(self) -> int:
+        """Run only what somebody who wakes `conduct` may wait for; how many things were done."""
+        return self._run(AT_ONCE & self._functions.keys())
+
+    def _run(self, places: Collection[str]) -> int:
+        return sum(
+            self._patience.attempt(place, function) for place, function in self._functions.items() if place in places
+        )

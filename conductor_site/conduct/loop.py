@@ -22,6 +22,7 @@ from conductor_site.conduct.listening import Ear
 from conductor_site.conduct.quiet import Quiet
 from jobs.hands import Hands
 from jobs.hosts import this_host
+from jobs.wake import hear_here
 from record.errors import BadInput
 
 log = logging.getLogger(__name__)
@@ -50,11 +51,12 @@ class Conduct:
         self.cluster = cluster
         self._stopping = False
         self._next_tick_s = 0.0
+        self._called = False  # by what this process itself did, and not looked at since
         self._hush = lambda: None
 
     def run(self) -> None:
         """Runs until SIGTERM or SIGINT. Jobs go on without it; the cluster is stopped."""
-        with only_one(settings.DATA_DIR), self._wake_socket(), self._signals():
+        with only_one(settings.DATA_DIR), self._wake_socket(), self._own_calls(), self._signals():
             if self.cluster:
                 self.cluster.start()
             log.info("conduct runs on %s as %s", this_host(), self.hands.holder)
@@ -65,19 +67,20 @@ class Conduct:
     def _turn(self) -> None:
         """Wait for something to happen, and see to it. The database being away costs a tick, no more."""
         try:
-            woken = self.selector.select(max(0.0, self._next_tick_s - time.monotonic()))
-            answers = [key.data() for key, _ in woken]
+            wait_s = 0.0 if self._called else max(0.0, self._next_tick_s - time.monotonic())
+            answers = [key.data() for key, _ in self.selector.select(wait_s)]
             called = any(answer is not False for answer in answers)
             self._hush()  # what the ends of jobs woke us for comes now
             if self._stopping:
                 return
             if tick := time.monotonic() >= self._next_tick_s:
                 self._next_tick_s = time.monotonic() + TICK_S
-            if called or tick:
+            if called or tick or self._called:
                 self._round(tick=tick)
         except DatabaseError as error:
             log.error("the database does not answer (%s); trying again at the next tick", error)
             connection.close()
+            self._called = False  # the next tick looks at everything
             self.quiet.disturb()
             self._next_tick_s = time.monotonic() + TICK_S
             time.sleep(0.1)  # what woke us may do so again at once
@@ -97,15 +100,22 @@ class Conduct:
         """Look at everything that may be due; what follows jobs only at ticks, since pidfds tell of their ends."""
         if tick:
             self.hands.know_targets()
-        self.hands.start_due()
-        away = self.hands.follow() if tick else 0
-        done = self.due.run() if held else 0
+        away = self.hands.follow() if tick else 0  # first: what it finds ended leaves slots
+        started = self.hands.start_due()
+        done = self._do_due(tick=tick) if held else 0
+        self._called = False  # whatever was done up to here has been looked at since, or is started now
         if done:
-            self.hands.start_due()
+            started += self.hands.start_due()
         if tick:
-            self.quiet.looked(restless=bool(away or done))
+            self.quiet.looked(restless=bool(away or done or started))
         else:
             self.quiet.disturb()
+
+    def _do_due(self, *, tick: bool) -> int:
+        return self.due.run() if tick else self.due.run_at_once()
+
+    def _call(self) -> None:
+        self._called = True
 
     def _leave(self) -> None:
         log.info("conduct stops; jobs that run go on")
@@ -136,6 +146,15 @@ class Conduct:
                 self._hush = lambda: None
                 with suppress(OSError):
                     os.unlink(path)
+
+    @contextmanager
+    def _own_calls(self) -> Iterator[None]:
+        """What this process itself makes due is looked at in the same or the next turn, without the socket."""
+        hear_here(self._call)
+        try:
+            yield
+        finally:
+            hear_here(None)
 
     @contextmanager
     def _signals(self) -> Iterator[None]:

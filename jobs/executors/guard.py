@@ -4,7 +4,7 @@ In the token folder:
     owner                the identity of the guard that won, by link(owner.<id>, owner); later ones read it and exit 97
     heir.<dead id>       the same, after the owner <dead id> had verifiably died before its script began
     started.<id>         written by the child itself, as its last act before it becomes the script
-    exit.<id>            "code seconds-since-epoch", written aside and renamed
+    exit.<id>            "code seconds-since-epoch" and a line end, without which it counts as not written
 Exit codes of the guard itself are never the job's result: only the exit file is.
 """
 
@@ -54,8 +54,7 @@ trap '' TERM INT HUP
 point before_exit
 ended=${EPOCHREALTIME/,/.}
 [ -n "$ended" ] || ended=$(date +%s.%N)  # before bash 5
-until printf '%s %s\n' "$code" "$ended" > "$folder/exit.$id.part" &&
-  mv "$folder/exit.$id.part" "$folder/exit.$id"; do
+until printf '%s %s\n' "$code" "$ended" > "$folder/exit.$id"; do  # whole only with its line end
   [ -d "$folder" ] || kill -KILL 0  # taken away with all that was known: nothing is left to wait for
   sleep 1  # a full disk: the end of the job is worth waiting for
 done

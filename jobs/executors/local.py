@@ -169,8 +169,13 @@ def _claim_after(before: Sighting) -> str:
 
 
 def _first_line(path: str) -> str | None:
+    text = _text(path)
+    return None if text is None else text.strip()
+
+
+def _text(path: str) -> str | None:
     try:
-        return Path(path).read_text().strip()
+        return Path(path).read_text()
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -179,8 +184,8 @@ def _first_line(path: str) -> str | None:
 
 def _exit_file(folder: str, claimer: str) -> tuple[int, datetime] | None:
     """(exit code, when) from the exit file of that guard; None while there is none."""
-    text = _first_line(f"{folder}/exit.{claimer}")
-    if not text:
+    text = _text(f"{folder}/exit.{claimer}")
+    if not text or not text.endswith("\n"):  # the guard is writing it, or was cut off while it did
         return None
     code, _, ended = text.partition(" ")
     try:

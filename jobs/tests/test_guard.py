@@ -72,12 +72,13 @@ def test_an_older_bash_tells_the_time_too(tmp_path: Path) -> None:
     assert ended_at is not None and abs((datetime.now(UTC) - ended_at).total_seconds()) < 60
 
 
-def test_a_torn_exit_file_is_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("torn", [b"", b"\0\0\0", b"0 17645", b"0 1764526000.25"])
+def test_a_torn_exit_file_is_none(tmp_path: Path, torn: bytes) -> None:
     dead, folder = dead_identity(), Path(order(tmp_path).folder)
     folder.mkdir(parents=True)
     (folder / "owner").write_text(f"{dead}\n")
     (folder / f"started.{dead}").touch()
-    (folder / f"exit.{dead}").write_bytes(b"\0\0\0")
+    (folder / f"exit.{dead}").write_bytes(torn)
     assert EXECUTOR.look(order(tmp_path)).seen == Seen.DIED
 
 

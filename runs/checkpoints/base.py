@@ -62,7 +62,7 @@ class Checkpoint(Defaults):
 
 def phase_of(gate: Gate) -> Phase:
     """The phase that the gate is about; BadInput where it is gone."""
-    phases = Phase.objects.select_related("run__snapshot", "run__target", "species")
+    phases = Phase.objects.with_run()
     phase = phases.filter(uuid=gate.subject_uuid).first()
     if phase is None:
         raise BadInput("The phase that this gate is about isn't there.")

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from django.db import connection
 
 from gates.models import Gate
 from gates.states import ENDED
 from record.errors import BadInput, InvalidTransition
-from runs.models import Phase, Run
+from runs.models import Phase, Run, TiltSeries
 from runs.pipeline.spec import PhaseSpec, PipelineSpec, spec_of
 from runs.states import PASSED, PhaseState
 
@@ -21,7 +22,7 @@ def lock_run(run_id: int) -> Run:
     """
     if not connection.in_atomic_block:
         raise RuntimeError("lock_run belongs in a transaction")
-    runs = Run.objects.select_related("snapshot", "target", "created_by")
+    runs = Run.objects.select_related("snapshot", "target").defer("snapshot__spec")
     if connection.features.has_select_for_update:
         runs = runs.select_for_update(of=("self",), no_key=True)
     run = runs.filter(pk=run_id).first()
@@ -35,6 +36,20 @@ def lock_run(run_id: int) -> Run:
 def _lock_gates(run: Run) -> None:
     gates = Gate.objects.filter(root_uuid=run.uuid).exclude(state__in=ENDED).order_by("id")
     list(gates.select_for_update(no_key=True).values_list("pk", flat=True))
+
+
+@dataclass(frozen=True)
+class SeriesNames:
+    """Names of a run's tilt series, sorted."""
+
+    active: list[str]
+    excluded: list[str]
+
+
+def series_names(run: Run) -> SeriesNames:
+    """The tilt series that the run takes along and those that are excluded, in one query."""
+    rows = sorted(TiltSeries.objects.filter(run=run).order_by().values_list("name", "excluded_by"))
+    return SeriesNames([name for name, by in rows if by is None], [name for name, by in rows if by is not None])
 
 
 def refuse_archived(run: Run) -> None:
@@ -55,7 +70,8 @@ class Board:
     @classmethod
     def load(cls, run: Run) -> "Board":
         """Two queries, however many phases there are."""
-        phases = list(Phase.objects.filter(run=run).select_related("species").order_by("position", "id"))
+        rows = Phase.objects.filter(run=run).select_related("species").order_by("position", "id")
+        phases = list(rows.defer("outputs", "files"))  # long, and nothing here depends on them
         by_pk = {phase.pk: phase for phase in phases}
         for phase in phases:
             phase.run = run
@@ -65,9 +81,21 @@ class Board:
             needs[pk].append(by_pk[needed])
         return cls(run, spec_of(run.snapshot), phases, needs)
 
+    @classmethod
+    def of_phase(cls, run: Run, pk: int) -> "Board":
+        """With one phase only, and nothing of what it needs: one query, for what concerns no other phase."""
+        phase = Phase.objects.select_related("species").get(pk=pk)
+        phase.run = run
+        return cls(run, spec_of(run.snapshot), [phase])
+
     def phase(self, pk: int) -> Phase:
         """The phase with that key, as it stands on this board."""
         return next(phase for phase in self.phases if phase.pk == pk)
+
+    @cached_property
+    def excluded(self) -> list[str]:
+        """Names of the run's excluded tilt series, sorted, as they were when first asked for."""
+        return series_names(self.run).excluded
 
     def spec_for(self, phase: Phase) -> PhaseSpec:
         return self.spec.by_key[phase.key]

@@ -54,12 +54,12 @@ class StepEnded:
 
     def apply(self, job: Job, gathered: Gathered) -> None:
         """Go on to the next step, or conclude the phase; an end that nobody waits for any more changes nothing."""
-        phase = _phase_of(job)
-        if phase is None:
+        keys = Phase.objects.filter(uuid=job.subject_uuid).values_list("pk", "run_id").first()
+        if keys is None:
             return
-        run = lock_run(phase.run_id)
+        run = lock_run(keys[1])
         board = Board.load(run)
-        phase = board.phase(phase.pk)
+        phase = board.phase(keys[0])
         if not is_current(phase, job):
             log.info("the end of job %s is not waited for any more: %s", job.token, phase.facts())
             return
@@ -89,20 +89,16 @@ def is_current(phase: Phase, job: Job) -> bool:
 
 def _conclude(phase: Phase, gathered: Gathered) -> None:
     """Verify: the exit code said yes, now the outputs have to."""
-    move(phase, "verify")
     if gathered.finding is None:
+        move(phase, "verify")
         fail_phase(phase, gathered.error or "its outputs were not looked at")
         return
+    move(phase, "verify", ended_at=timezone.now(), reason="", **_recorded(gathered.finding))
     if gathered.names:
         add_series(phase.run, gathered.names)
-    changes = _recorded(gathered.finding)
     if gathered.finding.problems:
         what = describe_problems(gathered.finding.problems)
-        fail_phase(phase, f"The script ended with exit code 0, but {what}.", **changes)
-        return
-    Phase.objects.filter(pk=phase.pk).update(ended_at=timezone.now(), reason="", **changes)
-    for name, value in changes.items():
-        setattr(phase, name, value)
+        fail_phase(phase, f"The script ended with exit code 0, but {what}.")
 
 
 def _recorded(finding: Finding) -> dict[str, Any]:
@@ -121,8 +117,7 @@ def _why_failed(job: Job) -> str:
 
 
 def _phase_of(job: Job) -> Phase | None:
-    phases = Phase.objects.select_related("run__snapshot", "run__target", "species")
-    return phases.filter(uuid=job.subject_uuid).first()
+    return Phase.objects.with_run().filter(uuid=job.subject_uuid).first()
 
 
 @transaction.atomic

@@ -5,11 +5,10 @@ from pathlib import Path
 from jobs.shells import SYSTEM_PATH, Shell, shell_for
 from record.errors import AdapterError
 from runs.conf import render_conf
-from runs.models import Phase, Run, Species, TiltSeries
+from runs.models import Phase, Run, Species
 from runs.pipeline.snapshot import folder_of
 from runs.pipeline.spec import PipelineSpec
 from runs.services.looking import look_for
-from runs.services.steps import excluded_names
 from runs.services.tools import lay_out_tools
 from runs.services.values import EXCLUDED_FILE, PIPELINE_FOLDER, own_species_values, own_values, species_file
 from runs.services.verify import find_outputs
@@ -31,7 +30,7 @@ def lay_out(run: Run) -> None:
     shell.write(marker, run.snapshot.digest.encode())
 
 
-def write_files(run: Run, spec: PipelineSpec) -> None:
+def write_files(run: Run, spec: PipelineSpec, excluded: list[str]) -> None:
     """Write the run's copy of the pipeline with its values, and the list of excluded series. Safe to repeat."""
     lay_out(run)
     lay_out_tools(run)
@@ -43,7 +42,7 @@ def write_files(run: Run, spec: PipelineSpec) -> None:
         own = source / species_file(spec, label)
         text = _text(own if own.exists() else source / "species.conf")
         _write_if_changed(shell, f"{folder}/{species_file(spec, label)}", render_conf(text, values))
-    lines = "".join(f"{name}\n" for name in excluded_names(run))
+    lines = "".join(f"{name}\n" for name in excluded)
     _write_if_changed(shell, f"{run.work_dir}/{EXCLUDED_FILE}", lines)
 
 
@@ -54,10 +53,11 @@ def _species_values(run: Run, spec: PipelineSpec) -> dict[str, dict[str, str]]:
     return values | {each.label: own_species_values(spec, each) for each in Species.objects.filter(run=run)}
 
 
-def set_aside(phase: Phase, spec: PipelineSpec) -> None:
+def set_aside(phase: Phase, spec: PipelineSpec, series: list[str]) -> None:
     """Move what the phase made before out of its way, where it is to be run afresh; nothing is ever deleted.
 
-    Of excluded series too: a later phase would find it, and once the series is included again it would count as done.
+    Of all the run's tilt series, `series`, excluded ones too: a later phase would find it, and once the series is
+    included again it would count as done.
     """
     if not phase.afresh:
         return
@@ -67,8 +67,7 @@ def set_aside(phase: Phase, spec: PipelineSpec) -> None:
         f"{run.work_dir}/{SUPERSEDED}/{phase.key}{'_' + phase.species.label if phase.species else ''}.{phase.attempt}"
     )
     by_folder: dict[str, list[str]] = {}
-    everything = sorted(TiltSeries.objects.filter(run=run).values_list("name", flat=True))
-    for path in find_outputs(shell, look_for(phase, spec, everything)):
+    for path in find_outputs(shell, look_for(phase, spec, series)):
         by_folder.setdefault(path.rpartition("/")[0], []).append(path)
     for folder, paths in by_folder.items():
         shell.make_folder(f"{kept}/{folder}")

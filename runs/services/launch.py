@@ -12,12 +12,12 @@ from jobs.wake import wake_on_commit
 from record.errors import AdapterError, BadInput
 from runs.models import Phase
 from runs.pipeline.spec import spec_of
-from runs.services.board import Board, lock_run
+from runs.services.board import Board, SeriesNames, lock_run, series_names
 from runs.services.folder import set_aside, write_files
 from runs.services.looking import completion, look_for
 from runs.services.moves import REASON_CHARS, fail_phase, move
 from runs.services.precheck import check_before_start
-from runs.services.steps import active_names, excluded_names, plan_step
+from runs.services.steps import plan_step
 from runs.services.verify import count_done
 from runs.states import PhaseState, RunState
 
@@ -48,9 +48,10 @@ def start_phase(phase_id: int) -> bool:
     phase = _read(phase_id)
     if not _may_start(phase) or not _claim(phase):
         return False
-    seen = _seen(phase)
+    names = series_names(phase.run)
+    seen = _seen(phase, names.excluded)
     try:
-        ready = _get_ready(phase)
+        ready = _get_ready(phase, names)
         with transaction.atomic():
             return _begin(phase, seen, ready)
     except BadInput as error:
@@ -78,13 +79,13 @@ def _claim(phase: Phase) -> bool:
     return unclaimed.update(holder=own) == 1
 
 
-def _get_ready(phase: Phase) -> Ready:
+def _get_ready(phase: Phase, names: SeriesNames) -> Ready:
     spec = spec_of(phase.run.snapshot)
     if problems := check_before_start(phase, spec):
         return Ready(problems)
-    write_files(phase.run, spec)
-    set_aside(phase, spec)
-    return Ready([], *count_done(shell_for(phase.run.target), look_for(phase, spec, active_names(phase.run))))
+    write_files(phase.run, spec, names.excluded)
+    set_aside(phase, spec, sorted([*names.active, *names.excluded]))
+    return Ready([], *count_done(shell_for(phase.run.target), look_for(phase, spec, names.active)))
 
 
 def _note_waiting(phase: Phase, message: str) -> None:
@@ -94,10 +95,9 @@ def _note_waiting(phase: Phase, message: str) -> None:
 
 
 def _begin(phase: Phase, seen: Seen, ready: Ready) -> bool:
-    run = lock_run(phase.run_id)
-    board = Board.load(run)
+    board = Board.of_phase(lock_run(phase.run_id), phase.pk)
     current = board.phase(phase.pk)
-    if not _may_start(current) or _seen(current) != seen:
+    if not _may_start(current) or _seen(current, board.excluded) != seen:
         return False
     if ready.problems:
         found = "; ".join(problem.rstrip(".") for problem in ready.problems)
@@ -121,6 +121,7 @@ def _begin(phase: Phase, seen: Seen, ready: Ready) -> bool:
         items_done=ready.done,
         items_total=ready.total,
         items_at_start=ready.done,
+        looked_at=timezone.now(),
         outputs={},
         files={},
     )
@@ -137,8 +138,8 @@ def _may_start(phase: Phase) -> bool:
 
 
 def _read(phase_id: int) -> Phase:
-    return Phase.objects.select_related("run__snapshot", "run__target", "species").get(pk=phase_id)
+    return Phase.objects.with_run().get(pk=phase_id)
 
 
-def _seen(phase: Phase) -> Seen:
-    return Seen(phase.run.conf, phase.species.conf if phase.species else None, excluded_names(phase.run))
+def _seen(phase: Phase, excluded: list[str]) -> Seen:
+    return Seen(phase.run.conf, phase.species.conf if phase.species else None, excluded)

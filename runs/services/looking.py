@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 
 from jobs.shells import shell_for
-from runs.models import Phase, TiltSeries
+from runs.models import Phase
 from runs.pipeline.spec import PipelineSpec
-from runs.services.steps import excluded_names
+from runs.services.board import series_names
 from runs.services.values import resolved_values
 from runs.services.verify import Finding, Look, find_series, verify_outputs
 from runs.states import Completion
@@ -25,8 +25,8 @@ def look_at(phase: Phase, spec: PipelineSpec) -> Gathered:
     run = phase.run
     shell = shell_for(run.target)
     found = [] if phase.species_id else find_series(shell, run.work_dir, spec.tilt_series)
-    known = set(TiltSeries.objects.filter(run=run).values_list("name", flat=True))
-    active = sorted((known | set(found)) - set(excluded_names(run)))
+    known = series_names(run)
+    active = sorted({*known.active, *found} - {*known.excluded})
     look = look_for(phase, spec, active)
     return Gathered(names=found, finding=verify_outputs(shell, look))
 

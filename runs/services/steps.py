@@ -6,7 +6,7 @@ from jobs.models import Job
 from jobs.parse import parse_time_s
 from jobs.services import Resources, plan_job, resources_for
 from jobs.states import JobState
-from runs.models import Phase, Run, TiltSeries
+from runs.models import Phase, Run
 from runs.pipeline.snapshot import folder_of
 from runs.pipeline.spec import PhaseSpec, spec_of
 from runs.services.board import Board
@@ -30,7 +30,7 @@ def plan_step(board: Board, phase: Phase, step: int) -> Job:
         script=script,
         script_name=name.rsplit("/", 1)[-1],
         work_dir=board.run.work_dir,
-        environment=environment_of(board.run, phase),
+        environment=environment_of(board.run, phase, board.excluded),
         purpose=PURPOSE,
         step=step,
         attempt=phase.attempt,
@@ -39,30 +39,19 @@ def plan_step(board: Board, phase: Phase, step: int) -> Job:
     )
 
 
-def environment_of(run: Run, phase: Phase) -> dict[str, str]:
-    """What a phase's scripts are told by their environment."""
+def environment_of(run: Run, phase: Phase, excluded: list[str]) -> dict[str, str]:
+    """What a phase's scripts are told by their environment; `excluded` are names of tilt series."""
     folder = f"{run.work_dir}/{PIPELINE_FOLDER}"
     environment = {
         "SKILL_DIR": folder,
         "WORK_DIR": run.work_dir,
-        "EXCLUDED_SERIES": " ".join(excluded_names(run)),
+        "EXCLUDED_SERIES": " ".join(excluded),
         "CONDUCTOR_PHASE": phase.key,
     }
     if phase.species is not None:
         environment["SPECIES_CONF"] = f"{folder}/{species_file(spec_of(run.snapshot), phase.species.label)}"
     environment["PYTHON"] = python_on(run.target)  # it has numpy; the target's environment lines may differ
     return environment
-
-
-def excluded_names(run: Run) -> list[str]:
-    """Names of the run's excluded tilt series, sorted."""
-    excluded = TiltSeries.objects.filter(run=run).exclude(excluded_by=None)
-    return sorted(excluded.values_list("name", flat=True))
-
-
-def active_names(run: Run) -> list[str]:
-    """Names of the run's tilt series that are not excluded, sorted."""
-    return sorted(TiltSeries.objects.filter(run=run, excluded_by=None).values_list("name", flat=True))
 
 
 def plan_due_steps(board: Board) -> int:

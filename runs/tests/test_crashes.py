@@ -8,7 +8,8 @@ from jobs.models import Job
 from jobs.services import handle_final
 from record.models import Event
 from runs.models import Run
-from runs.services import ending, engine, launch, steps
+from runs.services import ending, engine, launch
+from runs.services.board import series_names
 from runs.services.create import create_run
 from runs.sweep import start_ready
 from runs.tests.factories import Bench, phase_of, states, trace
@@ -108,4 +109,4 @@ def test_everything_twice_changes_nothing(bench: Bench) -> None:
     ending.STEP_ENDED.apply(job, ending.STEP_ENDED.gather(job))
     assert engine.advance_run(run.pk) == 0
     assert Event.objects.count() == events
-    assert steps.excluded_names(run) == []
+    assert series_names(run).excluded == []

@@ -42,7 +42,7 @@ def at_once(*acts: Callable[[], Any]) -> list[Any]:
 def test_a_phase_is_started_once(bench: Bench) -> None:
     run = bench.begin()
     phase = phase_of(run, "1")
-    write_files(run, spec_of(run.snapshot))  # two threads of one process would write to one temporary file
+    write_files(run, spec_of(run.snapshot), [])  # two threads of one process would write to one temporary file
     answers = at_once(*[lambda: start_phase(phase.pk)] * AT_ONCE)
     assert answers.count(True) == 1 and answers.count(False) == AT_ONCE - 1
     assert Job.objects.count() == 1 and phase_of(run, "1").attempt == 1

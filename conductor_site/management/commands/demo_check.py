@@ -10,7 +10,7 @@ from conductor_site.demo.unattended import Passage, clear_away, see_run_through
 from jobs.models import Job
 from runs.models import Phase
 from runs.pipeline.spec import spec_of
-from runs.services.steps import excluded_names
+from runs.services.board import series_names
 from runs.services.values import resolved_values
 from runs.states import PhaseState
 
@@ -44,7 +44,7 @@ class Command(BaseCommand):
             phases_done=Phase.objects.filter(run=run, state=PhaseState.DONE).count(),
             gates_decided=keeper.decided,
             pictures=keeper.pictures,
-            excluded=excluded_names(run),
+            excluded=series_names(run).excluded,
             recall=figures["recall"],
             resolution_angstrom=figures["resolution_angstrom"],
             jobs_submitted=Job.objects.filter(root_uuid=run.uuid).count(),
