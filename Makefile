@@ -8,7 +8,7 @@ LOCAL  := env -u DATABASE_URL -u DATABASE_URL_FILE -u CONDUCTOR_SQLITE
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-stop demo-check real-check test test-fast test-postgresql lint services clean
+.PHONY: help demo demo-stop demo-check real-check test test-fast test-postgresql bench lint services clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -57,6 +57,9 @@ test-postgresql: services ## the tests that see a database, on a PostgreSQL of t
 
 test-fast: $(VENV)/dev.ok ## the tests without browser, demo and waiting (about a minute)
 	@$(PY) -m pytest -n auto -m "not slow and not browser and not demo"
+
+bench: $(VENV)/run.ok ## what it costs, each figure against a limit (10 minutes; the last line is JSON)
+	@$(PY) -m bench
 
 lint: $(VENV)/dev.ok ## ruff, format, mypy, migrations, deployment check, templates
 	@$(PY) -m ruff check .

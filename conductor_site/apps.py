@@ -1,3 +1,4 @@
+import gc
 import os
 
 from django.apps import AppConfig
@@ -14,3 +15,14 @@ class ConductorSiteConfig(AppConfig):
 
         if CLUSTER_VARIABLE in os.environ:  # a task cluster of `conduct`: its workers say when they are at work
             connect()
+            _share_with_workers()
+
+
+def _share_with_workers() -> None:
+    """Import what tasks use before workers are forked, and keep the collector off it: they then share its memory."""
+    from conductor_site import tasks  # noqa: F401
+    from conductor_site.conduct.due import DueTable
+
+    DueTable()
+    gc.collect()
+    gc.freeze()

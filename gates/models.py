@@ -72,7 +72,8 @@ class Gate(Identified):
         ]
         indexes = [
             models.Index(fields=["lab", "opened_at"], condition=models.Q(state="open"), name="gate_open"),
-            models.Index(fields=["state", "id"], condition=~models.Q(state__in=ENDED), name="gate_in_progress"),
+            # A plain NULL test: SQLite does not see that a query with a state implies a condition with states.
+            models.Index(fields=["state", "id"], condition=models.Q(ended_at=None), name="gate_in_progress"),
             models.Index(fields=["root_uuid", "-id"]),
         ]
 

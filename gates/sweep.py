@@ -35,7 +35,7 @@ def escalate_due() -> int:
 def prepare_due() -> int:
     """Begin preparing where no job does."""
     unheard = Job.objects.filter(subject_uuid=OuterRef("uuid"), purpose=PURPOSE, final_handled=False)
-    idle = Gate.objects.filter(state=GateState.PREPARING).exclude(Exists(unheard)).order_by("id")
+    idle = Gate.objects.in_progress().filter(state=GateState.PREPARING).exclude(Exists(unheard)).order_by("id")
     return _patience.each(_keys(idle), prepare_gate)
 
 

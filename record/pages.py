@@ -1,6 +1,7 @@
 """What the pages of every app share: pagination, and parts of a page that keep themselves up to date."""
 
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -16,6 +17,7 @@ from record.errors import NotAllowed
 from record.models import Door
 from record.services import Author
 
+Dress = Callable[[QuerySet[Any]], QuerySet[Any]]
 STOP_POLLING = 286  # htmx: swap, and ask no more
 
 
@@ -26,9 +28,21 @@ def page_author(request: HttpRequest) -> Author:
     return Author.person(request.user, Door.WEB)
 
 
-def page_of(request: HttpRequest, rows: QuerySet[Any], *, size: int = 25) -> Page[Any]:
-    """The page that ?page= asks for; the nearest one there is where it asks for nonsense."""
-    return Paginator(rows, size).get_page(request.GET.get("page"))
+def page_of(request: HttpRequest, rows: QuerySet[Any], *, size: int = 25, dress: Dress | None = None) -> Page[Any]:
+    """The page that ?page= asks for; the nearest one there is where it asks for nonsense.
+
+    `dress` adds to the rows what the page shows of them (joins, counts), once they are known: added before the cut, a
+    database works it out for all rows there are.
+    """
+    page = Paginator(rows if dress is None else keys_of(rows), size).get_page(request.GET.get("page"))
+    if dress is not None:
+        page.object_list = dress(rows.filter(pk__in=list(page.object_list)))
+    return page
+
+
+def keys_of(rows: QuerySet[Any]) -> QuerySet[Any, Any]:
+    """The keys of `rows`, in their order, without what is joined to them."""
+    return rows.select_related(None).prefetch_related(None).defer(None).values_list("pk", flat=True)
 
 
 def live_page(

@@ -1,7 +1,7 @@
 """Runs as pages: the list, a new one, one run, one phase, and what can be done to them."""
 
 from django.contrib import messages
-from django.db.models import Count, Exists, Model, OuterRef, Q
+from django.db.models import Count, Exists, Model, OuterRef, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -25,6 +25,7 @@ from runs.services.settings import set_conf
 from runs.settings_page import settings_forms
 from runs.states import PASSED, PhaseState
 
+RUNS_A_PAGE = 50
 _PROGRESS = {
     "phases_total": Count("phases"),
     "phases_passed": Count("phases", filter=Q(phases__state__in=PASSED)),
@@ -37,13 +38,19 @@ _PROGRESS = {
 def runs(request: HttpRequest) -> HttpResponse:
     """The runs of the person's labs, newest first."""
     form = RunFilter(request.GET)
-    rows = Run.objects.select_related("lab", "target", "snapshot__pipeline", "created_by").annotate(**_PROGRESS)
+    rows = form.narrow(visible(Run.objects.order_by("-id"), request.user))
     context = {
         "form": form,
-        "page_obj": page_of(request, form.narrow(visible(rows.order_by("-id"), request.user))),
+        "page_obj": page_of(request, rows, size=RUNS_A_PAGE, dress=_dressed),
         "may_start": lab_ids(request.user, Ability.OPERATE).exists(),
     }
     return render(request, "runs/list.html", context)
+
+
+def _dressed(runs: QuerySet[Run]) -> QuerySet[Run]:
+    """The runs with what the list shows of them."""
+    joined = runs.select_related("target", "snapshot__pipeline", "created_by").defer("snapshot__spec", "conf")
+    return joined.annotate(**_PROGRESS)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -1,6 +1,7 @@
 """The due table, the lease and the quiet of `conduct`, each on its own."""
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,12 +10,14 @@ from django.utils import timezone
 
 from conductor_site.conduct import due, lease, quiet
 from conductor_site.conduct.cluster import SWEEP_NAME, ensure_sweep
-from conductor_site.conduct.due import DUE, DueTable
+from conductor_site.conduct.due import AT_ONCE, DUE, DueTable
 from conductor_site.conduct.lease import TickLease
+from conductor_site.conduct.loop import Conduct
 from conductor_site.conduct.quiet import Quiet
 from conductor_site.tasks import pulse, sweep
 from jobs import processes
 from jobs.models import ConductLease, Pulse
+from jobs.wake import wake_conduct
 
 CALLS: list[str] = []
 
@@ -51,6 +54,60 @@ def test_a_database_that_is_away_is_told_upwards(monkeypatch: pytest.MonkeyPatch
 def test_the_whole_table_runs_on_an_empty_database() -> None:
     assert sweep() == 0
     assert len(DUE) == len(set(DUE))
+    assert set(DUE) > AT_ONCE
+
+
+def test_a_wake_up_asks_only_what_can_have_become_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    CALLS.clear()
+    monkeypatch.setattr(due, "import_string", {"x.bad": bad, "x.good": good}.__getitem__)
+    monkeypatch.setattr(due, "AT_ONCE", frozenset({"x:good", "y:not_in_this_table"}))
+    assert DueTable(["x:bad", "x:good"]).run_at_once() == 2
+    assert CALLS == ["good"]
+
+
+class Recorder:
+    """Stands for the hands and the due table of a `conduct`: notes what is asked of them, and in which order."""
+
+    def __init__(self, *, away: int = 0, done: int = 0) -> None:
+        self.asked: list[str] = []
+        self.answers = {"follow": away, "run": done, "run_at_once": done}
+
+    def __getattr__(self, name: str) -> Any:
+        def ask() -> int:
+            self.asked.append(name)
+            return self.answers.get(name, 0)
+
+        return ask
+
+
+def look(recorder: Recorder, *, tick: bool) -> Conduct:
+    conduct: Any = Conduct(cluster=None)
+    conduct.hands, conduct.due = recorder, recorder
+    conduct._call()
+    conduct._look(tick=tick, held=True)
+    return conduct
+
+
+def test_a_slot_that_following_frees_is_filled_in_the_same_tick() -> None:
+    recorder = Recorder(away=1)
+    look(recorder, tick=True)
+    assert recorder.asked == ["know_targets", "follow", "start_due", "run"]
+
+
+def test_what_was_done_is_started_in_the_same_turn_and_calls_for_no_other() -> None:
+    recorder = Recorder(done=1)
+    conduct = look(recorder, tick=False)
+    assert recorder.asked == ["start_due", "run_at_once", "start_due"]
+    assert not conduct._called
+
+
+def test_a_wake_up_within_conduct_does_not_go_through_the_socket(settings: Any, tmp_path: Path) -> None:
+    settings.CONDUCT_SOCKET = tmp_path / "nobody-listens"
+    conduct = Conduct(cluster=None)
+    with conduct._own_calls():
+        wake_conduct()
+    assert conduct._called
+    wake_conduct()  # and after it goes its usual way
 
 
 @pytest.mark.django_db

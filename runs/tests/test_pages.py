@@ -5,14 +5,17 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
 from record.models import Decision
-from runs.models import Run, TiltSeries
+from runs.models import Phase, Run, TiltSeries
 from runs.states import RunState
 from runs.tests.factories import OVERLAY, Bench, phase_of, write_pipeline
+from runs.views import RUNS_A_PAGE
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -229,6 +232,36 @@ def test_the_queries_do_not_grow_with_the_phases(
         client.get(reverse("runs:list"))
     with django_assert_max_num_queries(16):
         client.get(reverse("home"))
+
+
+def test_the_list_costs_the_same_for_two_runs_and_for_more_than_a_page(client: Client, bench: Bench) -> None:
+    like = bench.begin()
+    client.force_login(bench.people.viewer)
+
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert client.get(reverse("runs:list")).status_code == 200
+        return len(captured)
+
+    before = queries()
+    rows = [
+        Run(
+            lab=like.lab,
+            name=f"run {number}",
+            snapshot=like.snapshot,
+            target=like.target,
+            work_dir=f"{like.work_dir}-{number}",
+            created_by=like.created_by,
+        )
+        for number in range(RUNS_A_PAGE + 5)
+    ]
+    runs = Run.objects.bulk_create(rows)
+    Phase.objects.bulk_create(Phase(run=run, key="1", position=1, state="done") for run in runs)
+
+    assert queries() == before
+    first = client.get(reverse("runs:list")).context["page_obj"]
+    assert [run.name for run in first] == [f"run {number}" for number in range(RUNS_A_PAGE + 4, 4, -1)]
+    assert {(run.phases_passed, run.phases_total) for run in first} == {(1, 1)}
 
 
 def test_settings_are_read_by_all_and_changed_by_operators(client: Client, bench: Bench) -> None:
