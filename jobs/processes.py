@@ -153,9 +153,59 @@ def _send_to_pid(text: str, number: int) -> bool:
 
 def all_stats() -> Iterator[Stat]:
     """Every process but zombies. Ended ones are left out silently."""
-    for name in os.listdir(PROC):
-        if name.isdigit() and (stat := read_stat(int(name))) and stat.state not in "ZX":
+    return _stats_of(_all_pids())
+
+
+def _all_pids() -> list[int]:
+    return [int(name) for name in os.listdir(PROC) if name.isdigit()]
+
+
+def _stats_of(pids: Iterable[int]) -> Iterator[Stat]:
+    for pid in pids:
+        if (stat := read_stat(pid)) and stat.state not in "ZX":
             yield stat
+
+
+# identity -> how many processes and threads the machine had begun before that one: see _pids_since
+_forks_before: dict[str, int] = {}
+
+
+def forks() -> int:
+    """How many processes and threads this machine has begun since its boot (`processes` in /proc/stat); 0: unknown."""
+    with suppress(OSError, ValueError), open("/proc/stat", "rb") as lines:
+        for line in lines:
+            if line.startswith(b"processes "):
+                return int(line.split()[1])
+    return 0
+
+
+def remember_birth(leader: str, forks_before: int) -> None:
+    """Have `family` look for the descendants of a process that was just started among younger numbers only.
+
+    `forks_before` is what `forks` said before it was started.
+    """
+    if forks_before:
+        _forks_before[leader] = forks_before
+
+
+def _pids_since(leader: str) -> list[int]:
+    """Numbers of all processes that may have begun after `leader`, itself among them.
+
+    Numbers are given out in turn, so those are the higher ones, as long as they have not come round again since: the
+    machine's count of forks says whether they can have (doubled, since a fork that fails uses a number uncounted).
+    """
+    pids = _all_pids()
+    _, pid, _ = split_identity(leader)
+    before = _forks_before.get(leader)
+    if before is None or pid + 2 * (forks() - before) >= _highest_pid():  # counted after the list was made
+        return pids
+    return [each for each in pids if each >= pid]
+
+
+def _highest_pid() -> int:
+    with suppress(OSError, ValueError):
+        return int(Path("/proc/sys/kernel/pid_max").read_text())
+    return 0
 
 
 def has_in_environment(pid: int, entry: str) -> bool:
@@ -205,7 +255,7 @@ def family(leader: str, entry: str) -> list[str]:
     session_is_ours = leading is not None and leading.start == start
     return [
         f"{boot}:{stat.pid}:{stat.start}"
-        for stat in all_stats()
+        for stat in _stats_of(_pids_since(leader))
         if stat.start >= start and ((session_is_ours and stat.session == pid) or has_in_environment(stat.pid, entry))
     ]
 
@@ -220,6 +270,8 @@ def end_family(leader: str, entry: str, *, patience_s: float = 2.0) -> list[str]
     while True:
         alive = family(leader, entry)
         seen_none = 0 if alive else seen_none + 1
+        if seen_none == 2:
+            _forks_before.pop(leader, None)
         if seen_none == 2 or time.monotonic() >= deadline:
             return alive
         for member in sorted(alive, key=lambda one: one == leader):  # the leader last: it proves whose session it is

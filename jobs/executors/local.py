@@ -107,9 +107,12 @@ class LocalExecutor:
                 os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(order.stdout_path, "ab") as stdout, open(order.stderr_path, "ab") as stderr:
                 point("before_spawn")
+                forks_before = processes.forks()
                 guard = _start(order, [bash, guard_path], stdout.fileno(), stderr.fileno())
         point("spawned")
-        return processes.identity(guard.pid)
+        native_id = processes.identity(guard.pid)
+        processes.remember_birth(native_id, forks_before)
+        return native_id
 
     def _look_at(self, order: Order, claimer: str) -> Sighting:
         if claimer == CLOSED_MARK:

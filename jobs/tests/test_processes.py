@@ -41,12 +41,16 @@ def test_zombies_are_not_alive_and_stopped_ones_are() -> None:
     child.wait()
 
 
-def test_a_family_is_found_and_ended_without_its_leader() -> None:
+@pytest.mark.parametrize("known", ["nothing of its birth", "its birth", "a birth since when numbers came round"])
+def test_a_family_is_found_and_ended_without_its_leader(known: str) -> None:
+    before = processes.forks()
     environment = os.environ | {"MARK": "this-one"}
     leader = subprocess.Popen(
         ["bash", "-c", "sleep 31 & setsid sleep 32 & wait"], env=environment, start_new_session=True
     )
     identity = processes.identity(leader.pid)
+    if known != "nothing of its birth":
+        processes.remember_birth(identity, before if known == "its birth" else before - processes._highest_pid())
     deadline = time.monotonic() + 5
     while len(processes.family(identity, "MARK=this-one")) < 3 and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -86,3 +90,19 @@ def test_signals_on_kernels_without_pidfds(monkeypatch: pytest.MonkeyPatch) -> N
 def test_memory_is_shared_fairly() -> None:
     assert 0 < processes.memory_bytes(os.getpid()) <= processes.read_stat(os.getpid()).rss_bytes * 1.1
     assert processes.memory_bytes(2**22) == 0
+
+
+def test_only_numbers_that_can_be_younger_are_looked_at() -> None:
+    before = processes.forks()
+    child = subprocess.Popen(["sleep", "30"])
+    identity = processes.identity(child.pid)
+    assert before > 0 and 1 in processes._pids_since(identity)
+
+    processes.remember_birth(identity, before)
+    assert child.pid in processes._pids_since(identity) and 1 not in processes._pids_since(identity)
+
+    processes.remember_birth(identity, before - processes._highest_pid())
+    assert 1 in processes._pids_since(identity), "numbers may have come round since"
+    assert processes.end_family(identity, "NONE=1") == []
+    assert identity not in processes._forks_before
+    child.wait()
