@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bench.figures import Figure
 
 ROOT = Path(__file__).resolve().parent.parent
-PARTS = ["start", "idle", "chain", "jobs", "answer", "waiting", "sweep", "pages"]
+PARTS = ["start", "poll", "idle", "chain", "jobs", "answer", "waiting", "sweep", "pages"]
 
 
 def main() -> None:

@@ -31,13 +31,13 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[max(0, math.ceil(len(ordered) * share) - 1)]
 
 
-HEAD = f"{'figure':42}  {'value':>9}  {'limit':>8} {'unit':6} {'ratio':>6}"
+HEAD = f"{'figure':44}  {'value':>9}  {'limit':>8} {'unit':6} {'ratio':>6}"
 
 
 def as_line(figure: Figure) -> str:
     """A line of the table: what, value, limit, unit, ratio, whether it holds, how it was measured."""
     numbers = f"{figure.value:9.2f}  {figure.limit:8.2f} {figure.unit:6} {figure.ratio:6.2f}"
-    return f"{figure.name:42}  {numbers}  {'ok' if figure.ok else 'OVER':4}  {figure.note}".rstrip()
+    return f"{figure.name:44}  {numbers}  {'ok' if figure.ok else 'OVER':4}  {figure.note}".rstrip()
 
 
 def as_json(figures: Sequence[Figure]) -> str:

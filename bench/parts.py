@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from statistics import median
 
-from bench import pages, upkeep, work
+from bench import pages, poll, upkeep, work
 from bench.figures import Figure
 from bench.lab import Bench, prepare
 from bench.site import Site, running_site, start_time_s
@@ -17,6 +17,8 @@ def figures_of(parts: list[str], *, rest_s: float) -> Iterator[Figure]:
     bench = prepare()
     if "start" in parts:
         yield _start()
+    if "poll" in parts:  # before `conduct` runs, which would take its turn at the cluster
+        yield from poll.poll_tick(bench)
     with running_site() as site:
         for part, measure in _steps(bench, site, rest_s).items():
             if part in parts:
