@@ -89,9 +89,10 @@ class _Round:
             Job.objects.away()
             .filter(target=self.target)
             .exclude(state=JobState.SUBMITTING)
-            .select_related("target")
-            .defer("script")
+            .defer("script", "environment")
         )
+        for job in jobs:  # there may be thousands: no row each of the one target
+            job.target = self.target
         if not jobs:
             ClusterWatch.objects.filter(pk=self.target.pk).update(poll_due_at=None)
             return 0

@@ -14,6 +14,7 @@ from jobs.executors.slurm.states import Meaning, Standing, meaning_of
 # job id, id of its array, index in the array, state, reason, submitted, started, ended, name
 QUEUE_FORMAT = "%A|%F|%K|%T|%r|%V|%S|%e|%j"
 ACCOUNTING_FORMAT = "JobID,JobIDRaw,State,ExitCode,Submit,Start,End,JobName"
+TIME_CHARS = len("2026-11-30T12:00:00")
 NO_TIME = frozenset({"", "N/A", "Unknown", "None", "NONE"})
 ID = re.compile(r"^(\d+)(?:;([A-Za-z0-9_.-]+))?$")
 # Of tasks that ended differently, the first of these counts for the whole array.
@@ -203,9 +204,9 @@ def _exit(text: str) -> tuple[int | None, int]:
 
 
 def _time(text: str) -> datetime | None:
-    if text in NO_TIME:
+    if text in NO_TIME or len(text) != TIME_CHARS:
         return None
     try:
-        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=UTC)
+        return datetime.fromisoformat(text).replace(tzinfo=UTC)  # strptime takes ten times as long
     except ValueError:
         return None
