@@ -23,6 +23,7 @@ from record.errors import AdapterError, StaleState
 log = logging.getLogger(__name__)
 
 MOST_CLAIMS = 5
+ENDED = object()  # what the callbacks of pidfds answer
 MIB = 1024 * 1024
 RESTARTED = (
     "The machine was restarted while this job was running (or being started): how far it came is not known. "
@@ -182,11 +183,13 @@ class Hands:
         self._pidfds[job.pk] = descriptor
         self.selector.register(descriptor, selectors.EVENT_READ, lambda: self._ended(job.pk))
 
-    def _ended(self, pk: int) -> None:
+    def _ended(self, pk: int) -> object:
+        """What became of it; the answer says to the loop that a job's end woke it."""
         self._forget(pk)
         job = Job.objects.live().select_related("target").defer("script").filter(pk=pk).first()
         if job is not None and job.state == JobState.RUNNING:
             self._guarded(job, self._resolve)
+        return ENDED
 
     def _resolve(self, job: Job) -> None:
         """Its guard is gone, or has said its last word: decide by what lies in the token folder."""

@@ -21,7 +21,8 @@ DUE = [
     "jobs.clusters:nudge_clusters",
     "runs.sweep:refresh_progress",
 ]
-# What an answer or a job's end makes due. All else is due by the clock, or left over from a crash: ticks find it.
+# What somebody who wakes `conduct` may wait for, and what the end of a job here makes due. All else is due by the
+# clock, or left over from a crash: ticks find it.
 AT_ONCE = frozenset(
     {
         "jobs.sweep:handle_unhandled",
@@ -30,6 +31,7 @@ AT_ONCE = frozenset(
         "jobs.clusters:nudge_clusters",
     }
 )
+AFTER_ENDS = frozenset({"runs.sweep:start_ready"})
 
 
 class DueTable:
@@ -48,6 +50,10 @@ class DueTable:
     def run_at_once(self) -> int:
         """Run only what somebody who wakes `conduct` may wait for; how many things were done."""
         return self._run(AT_ONCE & self._functions.keys())
+
+    def run_after_ends(self) -> int:
+        """Run only what jobs of this host that ended, and nothing else, can have made due; how much was done."""
+        return self._run(AFTER_ENDS & self._functions.keys())
 
     def _run(self, places: Collection[str]) -> int:
         return sum(

@@ -20,7 +20,7 @@ from conductor_site.conduct.due import DueTable
 from conductor_site.conduct.lease import TickLease
 from conductor_site.conduct.listening import Ear
 from conductor_site.conduct.quiet import Quiet
-from jobs.hands import Hands
+from jobs.hands import ENDED, Hands
 from jobs.hosts import this_host
 from jobs.wake import hear_here
 from record.errors import BadInput
@@ -52,7 +52,7 @@ class Conduct:
         self._stopping = False
         self._next_tick_s = 0.0
         self._called = False  # by what this process itself did, and not looked at since
-        self._hush = lambda: None
+        self._hush = lambda: False
 
     def run(self) -> None:
         """Runs until SIGTERM or SIGINT. Jobs go on without it; the cluster is stopped."""
@@ -69,14 +69,15 @@ class Conduct:
         try:
             wait_s = 0.0 if self._called else max(0.0, self._next_tick_s - time.monotonic())
             answers = [key.data() for key, _ in self.selector.select(wait_s)]
-            called = any(answer is not False for answer in answers)
-            self._hush()  # what the ends of jobs woke us for comes now
+            heard = [answer for answer in answers if answer is not False]
+            late = self._hush()  # who called since is heard now, too
+            ends_only = bool(heard) and all(answer is ENDED for answer in heard) and not late
             if self._stopping:
                 return
             if tick := time.monotonic() >= self._next_tick_s:
                 self._next_tick_s = time.monotonic() + TICK_S
-            if called or tick or self._called:
-                self._round(tick=tick)
+            if heard or late or tick or self._called:
+                self._round(tick=tick, ends_only=ends_only)
         except DatabaseError as error:
             log.error("the database does not answer (%s); trying again at the next tick", error)
             connection.close()
@@ -85,24 +86,24 @@ class Conduct:
             self._next_tick_s = time.monotonic() + TICK_S
             time.sleep(0.1)  # what woke us may do so again at once
 
-    def _round(self, *, tick: bool) -> None:
+    def _round(self, *, tick: bool, ends_only: bool) -> None:
         if tick:
             close_old_connections()
         held = self.lease.hold()
         if not tick or not self.quiet.lasts():
-            self._look(tick=tick, held=held)
+            self._look(tick=tick, held=held, ends_only=ends_only)
         if tick:
             self.ear.keep_open()
         if tick and self.cluster:
             self.cluster.watch()
 
-    def _look(self, *, tick: bool, held: bool) -> None:
+    def _look(self, *, tick: bool, held: bool, ends_only: bool = False) -> None:
         """Look at everything that may be due; what follows jobs only at ticks, since pidfds tell of their ends."""
         if tick:
             self.hands.know_targets()
         away = self.hands.follow() if tick else 0  # first: what it finds ended leaves slots
         started = self.hands.start_due()
-        done = self._do_due(tick=tick) if held else 0
+        done = self._do_due(tick=tick, ends_only=ends_only) if held else 0
         self._called = False  # whatever was done up to here has been looked at since, or is started now
         if done:
             started += self.hands.start_due()
@@ -111,8 +112,10 @@ class Conduct:
         else:
             self.quiet.disturb()
 
-    def _do_due(self, *, tick: bool) -> int:
-        return self.due.run() if tick else self.due.run_at_once()
+    def _do_due(self, *, tick: bool, ends_only: bool) -> int:
+        if tick:
+            return self.due.run()
+        return self.due.run_after_ends() if ends_only else self.due.run_at_once()
 
     def _call(self) -> None:
         self._called = True
@@ -143,7 +146,7 @@ class Conduct:
             try:
                 yield
             finally:
-                self._hush = lambda: None
+                self._hush = lambda: False
                 with suppress(OSError):
                     os.unlink(path)
 
@@ -207,7 +210,11 @@ def _sign(lock: IO[str]) -> None:
         log.warning("the pid can't be written to %s: %s", lock.name, error.strerror)
 
 
-def _drain(receiver: socket.socket) -> None:
+def _drain(receiver: socket.socket) -> bool:
+    """Take what has come; whether anything had."""
+    came = False
     with suppress(BlockingIOError):
         while True:
             receiver.recv(64)
+            came = True
+    return came

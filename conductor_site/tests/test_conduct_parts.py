@@ -1,5 +1,8 @@
 """The due table, the lease and the quiet of `conduct`, each on its own."""
 
+import os
+import selectors
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,12 +13,13 @@ from django.utils import timezone
 
 from conductor_site.conduct import due, lease, quiet
 from conductor_site.conduct.cluster import SWEEP_NAME, ensure_sweep
-from conductor_site.conduct.due import AT_ONCE, DUE, DueTable
+from conductor_site.conduct.due import AFTER_ENDS, AT_ONCE, DUE, DueTable
 from conductor_site.conduct.lease import TickLease
 from conductor_site.conduct.loop import Conduct
 from conductor_site.conduct.quiet import Quiet
 from conductor_site.tasks import pulse, sweep
 from jobs import processes
+from jobs.hands import ENDED
 from jobs.models import ConductLease, Pulse
 from jobs.wake import wake_conduct
 
@@ -54,7 +58,7 @@ def test_a_database_that_is_away_is_told_upwards(monkeypatch: pytest.MonkeyPatch
 def test_the_whole_table_runs_on_an_empty_database() -> None:
     assert sweep() == 0
     assert len(DUE) == len(set(DUE))
-    assert set(DUE) > AT_ONCE
+    assert set(DUE) > AT_ONCE > AFTER_ENDS
 
 
 def test_a_wake_up_asks_only_what_can_have_become_due(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +66,9 @@ def test_a_wake_up_asks_only_what_can_have_become_due(monkeypatch: pytest.Monkey
     monkeypatch.setattr(due, "import_string", {"x.bad": bad, "x.good": good}.__getitem__)
     monkeypatch.setattr(due, "AT_ONCE", frozenset({"x:good", "y:not_in_this_table"}))
     assert DueTable(["x:bad", "x:good"]).run_at_once() == 2
-    assert CALLS == ["good"]
+    monkeypatch.setattr(due, "AFTER_ENDS", frozenset({"x:good"}))
+    assert DueTable(["x:bad", "x:good"]).run_after_ends() == 2
+    assert CALLS == ["good", "good"]
 
 
 class Recorder:
@@ -108,6 +114,24 @@ def test_a_wake_up_within_conduct_does_not_go_through_the_socket(settings: Any, 
         wake_conduct()
     assert conduct._called
     wake_conduct()  # and after it goes its usual way
+
+
+@pytest.mark.parametrize(("late", "asked"), [(False, "run_after_ends"), (True, "run_at_once")])
+def test_who_calls_while_an_end_is_seen_to_is_heard(late: bool, asked: str) -> None:
+    recorder = Recorder()
+    conduct: Any = Conduct(cluster=None)
+    conduct.hands, conduct.due, conduct._hush = recorder, recorder, lambda: late
+    conduct._next_tick_s = time.monotonic() + 60
+    conduct.lease.hold = lambda: True
+    reader, writer = os.pipe()
+    conduct.selector.register(reader, selectors.EVENT_READ, lambda: ENDED)
+    os.close(writer)
+
+    conduct._turn()
+
+    conduct.selector.unregister(reader)
+    os.close(reader)
+    assert recorder.asked == ["start_due", asked]
 
 
 @pytest.mark.django_db
