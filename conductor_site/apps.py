@@ -19,10 +19,13 @@ class ConductorSiteConfig(AppConfig):
 
 
 def _share_with_workers() -> None:
-    """Import what tasks use before workers are forked, and keep the collector off it: they then share its memory."""
+    """Import what tasks use before workers are forked, and keep the collector off it: they then share its memory.
+
+    The checks are left out when `conduct` starts the cluster, since they import every page: 14 MB that no task needs.
+    """
     from conductor_site import tasks  # noqa: F401
     from conductor_site.conduct.due import DueTable
 
     DueTable()
     gc.collect()
-    gc.freeze()
+    os.register_at_fork(before=gc.freeze)

@@ -100,7 +100,7 @@ class TaskCluster:
         self._looked_s = processes.now_s()
         busy.forget()
         self._process = subprocess.Popen(  # noqa: S603 - our own command
-            [sys.executable, str(settings.BASE_DIR / "manage.py"), "qcluster"],
+            [sys.executable, str(settings.BASE_DIR / "manage.py"), "qcluster", "--skip-checks"],
             env=os.environ | {CLUSTER_VARIABLE: self.name},
             stdin=subprocess.DEVNULL,
             start_new_session=True,
