@@ -1,6 +1,7 @@
 """Reads settings from the environment; a bad value is refused with its name, never guessed."""
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off", ""}
+PATH_PREFIX = re.compile(r"(?:/[A-Za-z0-9._~-]+)+")
 
 
 def env_text(name: str, default: str) -> str:
@@ -55,6 +57,14 @@ def env_list(name: str, default: list[str]) -> list[str]:
     """Comma-separated words."""
     raw = os.environ.get(name)
     return default if raw is None else [word.strip() for word in raw.split(",") if word.strip()]
+
+
+def env_prefix(name: str) -> str:
+    """A path such as /conductor, or nothing; raises ImproperlyConfigured for what is no path."""
+    value = os.environ.get(name, "").rstrip("/")
+    if value and not PATH_PREFIX.fullmatch(value):
+        raise ImproperlyConfigured(f"{name}={value!r} is not a path such as /conductor")
+    return value
 
 
 def env_secret(name: str, fallback_file: Path) -> str:

@@ -1,7 +1,14 @@
-"""How lines of the log are written."""
+"""How lines of the log are written: for people (`line`) or for programs (`json`)."""
 
+import json
 import logging
 import re
+from datetime import UTC, datetime
+from typing import Any
+
+from record.logkeys import current_keys
+
+FORMATS = ["LINE", "JSON"]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -9,9 +16,44 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 class OneLine(logging.Formatter):
     """A message is one line and moves no cursor: an address with a line break in it can't forge a second message.
 
-    Tracebacks, which follow the message, keep their lines.
+    What it is about stands at its end: `| job=j1f.. run=.. target=gpu`. Tracebacks, which follow, keep their lines.
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's own name)
-        record.message = _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", record.message)
+        keys = "".join(f" {name}={value}" for name, value in current_keys().items())
+        record.message = _CONTROL.sub(_escaped, record.message + (f" |{keys}" if keys else ""))
         return super().formatMessage(record)
+
+
+class JsonLine(logging.Formatter):
+    """One JSON object a line: at (ISO, UTC), level, logger, message; exception (a traceback); job, run, target, gate."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line: dict[str, Any] = {"at": at, "level": record.levelname, "logger": record.name}
+        line |= {"message": record.getMessage()} | current_keys()
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def logging_config(*, level: str, form: str) -> dict[str, Any]:
+    """The configuration of logging (see logging.config.dictConfig): everything to stderr. `form` is one of FORMATS."""
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {
+            "line": {
+                "class": "conductor_site.logs.OneLine",
+                "format": "{asctime} {levelname} {name}: {message}",
+                "style": "{",
+            },
+            "json": {"class": "conductor_site.logs.JsonLine"},
+        },
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": form.lower()}},
+        "root": {"handlers": ["stderr"], "level": level},
+    }
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\x{ord(found[0]):02x}"

@@ -5,7 +5,8 @@ import os
 import socket
 from pathlib import Path
 
-from conductor_site.env import env_bool, env_choice, env_database, env_int, env_list, env_secret, env_text
+from conductor_site.env import env_bool, env_choice, env_database, env_int, env_list, env_prefix, env_secret, env_text
+from conductor_site.logs import FORMATS, logging_config
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(env_text("CONDUCTOR_DATA", str(BASE_DIR / "var"))).resolve()
@@ -14,6 +15,10 @@ DEBUG = env_bool("CONDUCTOR_DEBUG", False)
 SECRET_KEY = env_secret("CONDUCTOR_SECRET_KEY", DATA_DIR / "secret_key")
 ALLOWED_HOSTS = env_list("CONDUCTOR_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env_list("CONDUCTOR_ORIGINS", [])
+# Below which path of the proxy's host the site lies; the proxy takes it off before it asks us.
+PREFIX = env_prefix("CONDUCTOR_PREFIX")
+FORCE_SCRIPT_NAME = PREFIX or None
+SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = PREFIX or "/"
 
 INSTALLED_APPS = [
     "conductor_site.admin_config.ConductorAdminConfig",
@@ -99,7 +104,7 @@ LANGUAGE_CODE = "en-gb"
 TIME_ZONE = env_text("CONDUCTOR_TIME_ZONE", "UTC")
 USE_TZ = True
 
-STATIC_URL = "static/"
+STATIC_URL = f"{PREFIX}/static/"
 STATIC_ROOT = DATA_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STORAGES = {
@@ -116,6 +121,7 @@ HTTPS = env_bool("CONDUCTOR_HTTPS", False)
 SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
 SECURE_SSL_REDIRECT = HTTPS
+SECURE_REDIRECT_EXEMPT = [r"(^|/)healthz$"]  # asked on this machine, past the proxy that speaks TLS
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
 SECURE_HSTS_PRELOAD = HTTPS
@@ -170,6 +176,7 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Conductor",
     "DESCRIPTION": "Runs, phases, gates with their evidence, and the record of decisions.",
     "VERSION": "1",
+    "SERVERS": [{"url": PREFIX}] if PREFIX else [],
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
     "ENUM_NAME_OVERRIDES": {
@@ -200,16 +207,5 @@ JOB_LOG_LIMIT_MIB = env_int("CONDUCTOR_JOB_LOG_LIMIT_MIB", 10_240, minimum=1)
 PIPELINE_ROOTS = [Path(p) for p in env_list("CONDUCTOR_PIPELINES", [str(BASE_DIR / "pipelines")])]
 
 LOG_LEVEL = env_choice("CONDUCTOR_LOG_LEVEL", "INFO", ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"])
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {
-        "line": {
-            "class": "conductor_site.logs.OneLine",
-            "format": "{asctime} {levelname} {name}: {message}",
-            "style": "{",
-        }
-    },
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
-}
+LOG_FORMAT = env_choice("CONDUCTOR_LOG_FORMAT", "LINE", FORMATS)
+LOGGING = logging_config(level=LOG_LEVEL, form=LOG_FORMAT)

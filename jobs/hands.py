@@ -19,6 +19,7 @@ from jobs.models import Job, Target
 from jobs.patience import DATABASE_AWAY, Patience
 from jobs.states import JobState
 from record.errors import AdapterError, StaleState
+from record.logkeys import about
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +89,10 @@ class Hands:
 
     def _guarded(self, job: Job, act: Callable[[Job], None]) -> None:
         """One row that can't be dealt with must not stop the others; it is tried again, later each time."""
+        with about(job=job.token, run=job.root_uuid, target=job.target.name):
+            self._try(job, act)
+
+    def _try(self, job: Job, act: Callable[[Job], None]) -> None:
         try:
             act(job)
         except StaleState as error:

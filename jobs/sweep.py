@@ -4,6 +4,7 @@ from jobs.hosts import this_host
 from jobs.models import Job
 from jobs.patience import Patience
 from jobs.services import handle_final
+from record.logkeys import about
 
 MOST = 50
 _patience = Patience(longest_s=300)
@@ -27,4 +28,7 @@ def handle_unhandled_at(target_id: int) -> int:
 
 def _follow_end(pk: int) -> bool:
     job = Job.objects.unhandled().select_related("target").filter(pk=pk).first()
-    return job is not None and handle_final(job)
+    if job is None:
+        return False
+    with about(job=job.token, run=job.root_uuid, target=job.target.name):
+        return handle_final(job)

@@ -16,6 +16,7 @@ from gates.subjects import keeper_of
 from jobs.wake import wake_on_commit
 from record.access import Ability
 from record.errors import ConductorError, InvalidTransition, StaleState
+from record.logkeys import about
 from record.models import Decision
 from record.services import Author, record_event
 
@@ -36,7 +37,11 @@ def apply_gate(gate_id: int) -> bool:
     claimed = _claim(gate_id)
     if claimed is None:
         return False
-    gate, decision = claimed
+    with about(gate=claimed[0].uuid, run=claimed[0].root_uuid):
+        return _apply(*claimed)
+
+
+def _apply(gate: Gate, decision: Decision) -> bool:
     try:
         protocol_for(gate).persist(gate, decision)
         _finish(gate, decision)

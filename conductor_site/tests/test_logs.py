@@ -1,0 +1,54 @@
+"""Lines of the log, for people and for programs."""
+
+import json
+import logging
+import sys
+from typing import Any
+
+from conductor_site.logs import JsonLine, OneLine, logging_config
+from record.logkeys import about
+
+
+def record(message: str, *args: object, exc_info: Any = None) -> logging.LogRecord:
+    return logging.LogRecord("jobs.hands", logging.WARNING, __file__, 1, message, args, exc_info)
+
+
+def test_a_line_ends_with_what_it_is_about() -> None:
+    line = OneLine("{levelname} {name}: {message}", style="{")
+    assert line.format(record("it is %s", "late")) == "WARNING jobs.hands: it is late"
+    with about(job="j1x", target="gpu"):
+        assert line.format(record("it is late")) == "WARNING jobs.hands: it is late | job=j1x target=gpu"
+
+
+def test_a_message_is_one_line_whatever_stands_in_it() -> None:
+    with about(job="j1x\nERROR forged"):
+        told = OneLine("{message}", style="{").format(record("a\nb"))
+    assert told == "a\\x0ab | job=j1x\\x0aERROR forged"
+
+
+def test_json_has_the_keys_as_keys_and_a_traceback_in_one_line() -> None:
+    try:
+        raise ValueError("no such file")
+    except ValueError:
+        failed = sys.exc_info()
+    with about(job="j1x", run="r", target="gpu"):
+        told = JsonLine().format(record("job %s\nfailed", "j1x", exc_info=failed))
+    assert "\n" not in told
+    line = json.loads(told)
+    assert line["at"].endswith("+00:00") and line.pop("exception").endswith("ValueError: no such file")
+    del line["at"]
+    assert line == {
+        "level": "WARNING",
+        "logger": "jobs.hands",
+        "message": "job j1x\nfailed",
+        "job": "j1x",
+        "run": "r",
+        "target": "gpu",
+    }
+
+
+def test_the_format_is_chosen_by_its_name() -> None:
+    chosen = {
+        form: logging_config(level="INFO", form=form)["handlers"]["stderr"]["formatter"] for form in ("LINE", "JSON")
+    }
+    assert chosen == {"LINE": "line", "JSON": "json"}
