@@ -6,6 +6,7 @@ from gates.inbox import waiting_for, what_waits
 from gates.models import Evidence, EvidenceKind, Gate
 from gates.showing import summary
 from gates.states import GateState
+from jobs.drain import draining
 from jobs.models import Job
 from jobs.states import JobState
 from record.access import Actor, lab_ids, visible
@@ -22,6 +23,7 @@ def look_around(user: Actor) -> dict[str, Any]:
     others = what_waits(lab_ids(user)).exclude(pk__in=[gate.pk for gate in mine])
     phases = visible(Phase.objects.select_related("run", "species").filter(run__archived_at=None), user, lab="run__lab")
     return {
+        "drain": draining(),
         "waiting_count": len(mine),
         "mine": with_pictures(mine[:SHOWN]),
         "others": with_pictures(list(others[:SHOWN])),

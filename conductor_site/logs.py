@@ -26,7 +26,7 @@ class OneLine(logging.Formatter):
 
 
 class JsonLine(logging.Formatter):
-    """One JSON object a line: at (ISO, UTC), level, logger, message; exception (a traceback); job, run, target, gate."""
+    """One JSON object a line: at (ISO, UTC), level, logger, message, a traceback as exception, and the keys."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")

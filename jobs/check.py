@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from jobs.drain import draining
 from jobs.environment import after_lines, allowed_environment
 from jobs.hosts import this_host
 from jobs.models import Target, TargetKind
@@ -58,6 +59,8 @@ def file_system(path: str) -> str:
 
 
 def _state(target: Target) -> Iterator[Finding]:
+    if drain := draining():
+        yield Finding(False, f"Nothing new is started anywhere ({drain.reason}) until `manage.py resume` is called.")
     if target.archived_at:
         yield Finding(False, "It is archived: nothing is started there.")
     elif target.paused:

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from jobs import processes
 from jobs.alongside import companions
+from jobs.drain import draining
 from jobs.executors.slurm.client import Slurm
 from jobs.following import Follower
 from jobs.hosts import this_host
@@ -189,7 +190,7 @@ def _due_targets() -> list[int]:
     return [
         each.pk
         for each in targets
-        if each.pk not in watches or _is_due(each, watches[each.pk], now, asked=each.pk in asked)
+        if _is_due(each, watches.get(each.pk) or ClusterWatch(pk=each.pk), now, asked=each.pk in asked)
     ]
 
 
@@ -210,7 +211,8 @@ def _is_due(target: Target, watch: ClusterWatch, now: datetime, *, asked: bool) 
         return True
     if target.paused or target.archived_at or (watch.submit_after and watch.submit_after > now):
         return False
-    return away.count() < target.slots and Job.objects.planned().filter(target=target).exists()
+    waits = away.count() < target.slots and Job.objects.planned().filter(target=target).exists()
+    return waits and not draining()
 
 
 def _nudge(target_id: int) -> int:

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
+from jobs.drain import draining
 from jobs.endings import Ending
 from jobs.faults import point
 from jobs.final import FinalHandler, handler, lock_for
@@ -150,7 +151,7 @@ def _claim_at(target_id: int, holder: str, most: int | None) -> list[Job]:
     if connection.features.has_select_for_update:
         locked = locked.select_for_update(no_key=True)  # planning a job refers to its target, and must not wait
     target = locked.first()
-    if target is None:
+    if target is None or draining():  # asked with the target locked: see jobs.drain
         return []
     free = target.slots - Job.objects.away().filter(target=target).count()
     jobs = list(Job.objects.planned().filter(target=target)[: max(0, free if most is None else min(free, most))])

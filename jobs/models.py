@@ -146,6 +146,17 @@ class ConductLease(models.Model):
         return f"{self.name} held by {self.holder}"
 
 
+class Drain(models.Model):
+    """While its one row is there, nothing new is started, anywhere: phases stay ready, jobs stay planned."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    since = models.DateTimeField(default=timezone.now)
+    reason = models.CharField(max_length=500)
+
+    def __str__(self) -> str:
+        return f"draining since {self.since:%Y-%m-%d %H:%M}: {self.reason}"
+
+
 class Pulse(models.Model):
     """When a worker of a cluster last took the pulse task."""
 

@@ -73,4 +73,6 @@ KINDS: dict[str, Kind] = {
     "target.check": Kind("target checked"),
     "cluster.hung": Kind("worker cluster hung; started anew", notable=True),
     "cluster.start": Kind("worker cluster started"),
+    "installation.drain": Kind("nothing new is started, for maintenance", notable=True),
+    "installation.resume": Kind("work goes on after maintenance", notable=True),
 }

@@ -1,6 +1,6 @@
 """What the lines of the log are about, so that all lines of one job or run can be found.
 
-Within `about(job=..., run=...)` every line carries these keys, whoever writes it. How they are shown is the formatter's.
+Within `about(job=..., run=...)` every line carries these keys, whoever writes it; the formatter shows them.
 """
 
 from collections.abc import Iterator

@@ -1,5 +1,8 @@
 """What `conduct` asks of runs, once a tick: each returns how many things it did. One bad row never stops the rest."""
 
+from django.db.models import QuerySet
+
+from jobs.drain import draining
 from jobs.models import Job
 from jobs.patience import Patience
 from runs.models import Phase
@@ -13,7 +16,7 @@ _patience = Patience(longest_s=60)
 
 def start_ready() -> int:
     """Start the phases that are ready."""
-    return _patience.each(Phase.objects.startable().here().values_list("pk", flat=True), start_phase)
+    return _patience.each(_may_start(Phase.objects.startable().here()), start_phase)
 
 
 def settle_cancelled() -> int:
@@ -31,18 +34,24 @@ class AtCluster:
 
     def due(self) -> set[int]:
         """Clusters at which a phase is ready; progress is looked at whenever the cluster is asked after its jobs."""
-        ready = Phase.objects.startable().filter(run__target__kind="slurm")
-        return {target_id for pk, target_id in ready.values_list("pk", "run__target") if _patience.allows(_key(pk))}
+        ready = Phase.objects.startable().filter(run__target__kind="slurm").values_list("pk", "run__target")
+        targets = {target_id for pk, target_id in ready if _patience.allows(_key(pk))}
+        return set() if targets and draining() else targets
 
     def act(self, target_id: int) -> int:
-        ready = Phase.objects.startable().filter(run__target=target_id).values_list("pk", flat=True)
-        started = _patience.each(ready, start_phase)
+        started = _patience.each(_may_start(Phase.objects.startable().filter(run__target=target_id)), start_phase)
         return started + _patience.each(
             to_look_at(Phase.objects.in_work().filter(run__target=target_id)), look_at_progress
         )
 
 
 AT_CLUSTER = AtCluster()
+
+
+def _may_start(ready: QuerySet[Phase]) -> list[int]:
+    """The keys of those that are ready; none while the installation is being drained."""
+    keys = list(ready.values_list("pk", flat=True))
+    return [] if keys and draining() else keys
 
 
 def _key(pk: int) -> str:

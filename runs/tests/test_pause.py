@@ -1,6 +1,7 @@
 """After a pause was acknowledged nothing new starts; what runs goes on; resuming goes on from there."""
 
 from gates.models import Gate
+from jobs.drain import begin_drain, end_drain
 from jobs.models import Job
 from jobs.services import handle_final
 from runs.services.control import pause_run, resume_run, retry_phase
@@ -16,6 +17,18 @@ def test_nothing_starts_while_paused(bench: Bench) -> None:
     assert states(run)["1"] == "ready" and not Job.objects.exists()
 
     resume_run(run=run, author=bench.operator)
+    bench.drive()
+    assert states(run)["2"] == "checkpoint"
+
+
+def test_a_phase_stays_ready_during_maintenance(bench: Bench) -> None:
+    run = bench.begin()
+    begin_drain(reason="upgrade")
+
+    assert bench.drive() == 0
+    assert states(run)["1"] == "ready" and not Job.objects.exists()
+
+    end_drain()
     bench.drive()
     assert states(run)["2"] == "checkpoint"
 
