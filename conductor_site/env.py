@@ -1,5 +1,6 @@
 """Reads settings from the environment; a bad value is refused with its name, never guessed."""
 
+import ipaddress
 import os
 import re
 from pathlib import Path
@@ -59,6 +60,17 @@ def env_list(name: str, default: list[str]) -> list[str]:
     return default if raw is None else [word.strip() for word in raw.split(",") if word.strip()]
 
 
+def env_networks(name: str) -> list[str]:
+    """Comma-separated addresses and networks (10.1.0.0/16); raises ImproperlyConfigured for anything else."""
+    words = env_list(name, [])
+    for word in words:
+        try:
+            ipaddress.ip_network(word)
+        except ValueError as error:
+            raise ImproperlyConfigured(f"{name}: {error}") from None
+    return words
+
+
 def env_prefix(name: str) -> str:
     """A path such as /conductor, or nothing; raises ImproperlyConfigured for what is no path."""
     value = os.environ.get(name, "").rstrip("/")
@@ -67,11 +79,17 @@ def env_prefix(name: str) -> str:
     return value
 
 
-def env_secret(name: str, fallback_file: Path) -> str:
-    """A secret from `name`, from the file in `name`_FILE, or from `fallback_file`, made at first use with mode 0600."""
+def env_secret(name: str, fallback_file: Path | None = None) -> str:
+    """A secret from `name`, from the file in `name`_FILE, or from `fallback_file`, made at first use with mode 0600.
+
+    Without a `fallback_file` there may be none: then it is empty.
+    """
     if value := os.environ.get(name):
         return value
-    path = Path(os.environ.get(f"{name}_FILE") or fallback_file)
+    named = os.environ.get(f"{name}_FILE")
+    path = Path(named) if named else fallback_file
+    if path is None:
+        return ""
     if not path.exists():
         if path != fallback_file:
             raise ImproperlyConfigured(f"{name}_FILE names {path}, which is not there")

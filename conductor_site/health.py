@@ -1,33 +1,50 @@
-"""Whether this installation is alive: the database, `conduct`, and the task workers."""
+"""Whether this installation is alive: the database, `conduct`, the task workers, and the targets."""
 
 from datetime import datetime
 from typing import Any
 
 from django.utils import timezone
 
+from jobs.drain import draining
 from jobs.models import ConductLease, Pulse
+from jobs.stuck import stuck_targets
 
 CONDUCT_SILENT_S = 60.0
 PULSE_SILENT_S = 180.0
 
 
 def check_health() -> dict[str, Any]:
-    """Ages in seconds of the last sign of life; None where there never was one. Raises where the database fails."""
-    conduct_age_s = _age_s(ConductLease.objects.values_list("beat_at", flat=True).order_by("-beat_at").first())
-    pulse_age_s = _age_s(
-        Pulse.objects.exclude(beat_at=None).values_list("beat_at", flat=True).order_by("-beat_at").first()
-    )
-    conduct = conduct_age_s is not None and conduct_age_s < CONDUCT_SILENT_S
-    workers = pulse_age_s is not None and pulse_age_s < PULSE_SILENT_S
+    """Ages in seconds of the last sign of life; None where there never was one. Raises where the database fails.
+
+    It names no target and no lab, since anybody may ask.
+    """
+    conduct_s, pulse_s = conduct_age_s(), pulse_age_s()
+    conduct = conduct_s is not None and conduct_s < CONDUCT_SILENT_S
+    workers = pulse_s is not None and pulse_s < PULSE_SILENT_S
+    stuck = stuck_targets().count()
     return {
-        "ok": conduct and workers,
+        "ok": conduct and workers and not stuck,
         "database": True,
         "conduct": conduct,
-        "conduct_age_s": conduct_age_s,
+        "conduct_age_s": conduct_s,
         "workers": workers,
-        "pulse_age_s": pulse_age_s,
+        "pulse_age_s": pulse_s,
+        "targets": not stuck,
+        "targets_stuck": stuck,
+        "draining": draining() is not None,
     }
 
 
-def _age_s(at: datetime | None) -> float | None:
+def conduct_age_s() -> float | None:
+    """Seconds since a `conduct` last renewed the lease to do what is due."""
+    return age_s(ConductLease.objects.values_list("beat_at", flat=True).order_by("-beat_at").first())
+
+
+def pulse_age_s() -> float | None:
+    """Seconds since a worker of any task cluster last took its pulse."""
+    beats = Pulse.objects.exclude(beat_at=None).values_list("beat_at", flat=True)
+    return age_s(beats.order_by("-beat_at").first())
+
+
+def age_s(at: datetime | None) -> float | None:
     return None if at is None else round((timezone.now() - at).total_seconds(), 1)

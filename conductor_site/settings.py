@@ -5,7 +5,17 @@ import os
 import socket
 from pathlib import Path
 
-from conductor_site.env import env_bool, env_choice, env_database, env_int, env_list, env_prefix, env_secret, env_text
+from conductor_site.env import (
+    env_bool,
+    env_choice,
+    env_database,
+    env_int,
+    env_list,
+    env_networks,
+    env_prefix,
+    env_secret,
+    env_text,
+)
 from conductor_site.logs import FORMATS, logging_config
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -205,6 +215,10 @@ JOB_GRACE_S = env_int("CONDUCTOR_JOB_GRACE_S", 10)
 JOB_LOG_LIMIT_MIB = env_int("CONDUCTOR_JOB_LOG_LIMIT_MIB", 10_240, minimum=1)
 # Folders from which pipelines may be loaded.
 PIPELINE_ROOTS = [Path(p) for p in env_list("CONDUCTOR_PIPELINES", [str(BASE_DIR / "pipelines")])]
+
+# Who may read /metrics: whoever knows the token, and these addresses; nobody, where neither is set.
+METRICS_TOKEN = env_secret("CONDUCTOR_METRICS_TOKEN")
+METRICS_FROM = env_networks("CONDUCTOR_METRICS_FROM")
 
 LOG_LEVEL = env_choice("CONDUCTOR_LOG_LEVEL", "INFO", ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"])
 LOG_FORMAT = env_choice("CONDUCTOR_LOG_FORMAT", "LINE", FORMATS)

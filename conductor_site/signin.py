@@ -17,6 +17,7 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
+from conductor_site.address import client_address
 from conductor_site.models import SignInFailure
 from record.errors import ConductorError
 
@@ -110,14 +111,8 @@ def _folded(username: str) -> str:
 
 
 def _address(request: HttpRequest) -> str | None:
-    """Whence the request came; behind a proxy, what that added last to X-Forwarded-For: the rest anyone can write."""
-    address = request.META.get("REMOTE_ADDR", "")
-    if settings.SECURE_PROXY_SSL_HEADER:
-        address = request.META.get("HTTP_X_FORWARDED_FOR", "").rsplit(",", 1)[-1].strip() or address
-    try:
-        found = ipaddress.ip_address(address)
-        if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is None:
-            found = ipaddress.ip_network((int(found), 64), strict=False).network_address  # one host has a whole /64
-        return str(found)
-    except ValueError:
-        return None  # a Unix socket: all who come by it share one count
+    """What failures are counted by; None (a Unix socket): all who come by it share one count."""
+    found = client_address(request)
+    if isinstance(found, ipaddress.IPv6Address):
+        found = ipaddress.ip_network((int(found), 64), strict=False).network_address  # one host has a whole /64
+    return None if found is None else str(found)

@@ -15,6 +15,7 @@ urlpatterns = [
     path("decisions/", include("record.urls")),
     path("", include("jobs.urls")),
     path("healthz", views.healthz, name="healthz"),
+    path("metrics", views.metrics, name="metrics"),
     path("admin/", admin.site.urls),
     path("api/", include("conductor_site.api.urls")),
 ]

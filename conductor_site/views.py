@@ -1,13 +1,15 @@
-"""Sign-in, home, health, and what failed requests end in."""
+"""Sign-in, home, health, metrics, and what failed requests end in."""
 
+import logging
 import sys
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView
 from django.db import Error as DatabaseError
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.decorators import method_decorator
@@ -20,6 +22,8 @@ from conductor_site.home import look_around
 from conductor_site.middleware import error_page, storage_trouble, unavailable
 from conductor_site.signin import remember_browser
 from record.pages import live_page
+
+log = logging.getLogger(__name__)
 
 # How the reasons of Django's CsrfViewMiddleware begin for what came from elsewhere.
 FOREIGN = ("Origin checking failed", "Referer checking failed")
@@ -54,12 +58,31 @@ def home(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def healthz(request: HttpRequest) -> JsonResponse:
-    """Whether the database, the conductor process and the task workers answer; 503 if one does not."""
+    """Whether the database, `conduct` and the task workers answer and targets take up work; 503 if one does not."""
     try:
         health = check_health()
     except DatabaseError:
         return JsonResponse({"ok": False, "database": False}, status=503)
     return JsonResponse(health, status=200 if health["ok"] else 503)
+
+
+@login_not_required
+@never_cache
+@require_safe
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Figures for Prometheus, for whoever knows the token or comes from an address that is let in."""
+    from conductor_site.metrics import CONTENT_TYPE_LATEST, may_scrape, render_metrics  # 0.1 s, not at every start
+
+    if not (settings.METRICS_TOKEN or settings.METRICS_FROM):
+        raise Http404("No metrics are given out: set CONDUCTOR_METRICS_TOKEN or CONDUCTOR_METRICS_FROM.")
+    if not may_scrape(request):
+        return HttpResponse("The token is wrong, or your address is not let in.\n", "text/plain", status=403)
+    try:
+        figures = render_metrics()
+    except DatabaseError as error:
+        log.error("no metrics: the database does not answer (%s)", error)
+        return HttpResponse("The database does not answer.\n", "text/plain", status=503)
+    return HttpResponse(figures, content_type=CONTENT_TYPE_LATEST)
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:

@@ -13,6 +13,7 @@ GET    home                    -          302 200 200 200 200 200
 GET    login                   -          200 302 302 302 302 302
 POST   logout                  -          302 302 302 302 302 302
 GET    healthz                 -          503 503 503 503 503 503
+GET    metrics                 -          404 404 404 404 404 404
 GET    runs:list               -          302 200 200 200 200 200
 GET    runs:new                -          302 200 403 200 403 200
 POST   runs:new                -          302 200 403 302 403 302

@@ -114,6 +114,9 @@ def test_health_needs_no_sign_in_and_tells_what_is_silent(client: Client, db: No
         "conduct_age_s": None,
         "workers": False,
         "pulse_age_s": None,
+        "targets": True,
+        "targets_stuck": 0,
+        "draining": False,
     }
 
 

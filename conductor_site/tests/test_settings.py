@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-from conductor_site.env import env_bool, env_choice, env_int, env_list, env_secret
+from conductor_site.env import env_bool, env_choice, env_int, env_list, env_networks, env_prefix, env_secret
 
 READS = re.compile(r"""(?:env_\w+\(|environ(?:\.get\(|\[))"(CONDUCTOR_\w+|CI)\"""")
 OURS = re.compile(r"`((?:CONDUCTOR_\w+)|CI)`")
@@ -22,7 +22,7 @@ def test_every_variable_that_is_read_is_documented_and_no_other() -> None:
     ]
     read = {name for path in sources for name in READS.findall(path.read_text())}
     tables, _, set_by_conductor = (root / "docs/settings.md").read_text().partition("Set by Conductor itself")
-    documented = set(OURS.findall(tables)) - {"CONDUCTOR_SECRET_KEY_FILE"}
+    documented = set(OURS.findall(tables)) - {"CONDUCTOR_SECRET_KEY_FILE", "CONDUCTOR_METRICS_TOKEN_FILE"}
     assert {"CONDUCTOR_DATA", "CONDUCTOR_PORT"} < documented
     assert read - documented - set(OURS.findall(set_by_conductor)) == set()
     assert documented - read == set()
@@ -36,6 +36,8 @@ def test_every_variable_that_is_read_is_documented_and_no_other() -> None:
         (lambda: env_int("X", 1, minimum=1), "0", "X=0 is below 1"),
         (lambda: env_int("X", 1, maximum=5), "6", "X=6 is above 5"),
         (lambda: env_choice("X", "INFO", ["INFO"]), "loud", "X='LOUD' is none of INFO"),
+        (lambda: env_networks("X"), "10.1.0.7/16", "X: 10.1.0.7/16 has host bits set"),
+        (lambda: env_prefix("X"), "conductor", "X='conductor' is not a path such as /conductor"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(
@@ -52,6 +54,20 @@ def test_what_is_set_counts_and_else_the_default(monkeypatch: pytest.MonkeyPatch
     assert env_bool("X", False)
     monkeypatch.setenv("X", " a, b,,")
     assert env_list("X", []) == ["a", "b"]
+
+
+def test_a_path_loses_the_slash_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("X", "/science/conductor/")
+    assert env_prefix("X") == "/science/conductor"
+    monkeypatch.setenv("X", "/")
+    assert env_prefix("X") == ""
+
+
+def test_a_secret_that_need_not_be_is_empty(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert env_secret("X") == ""
+    (tmp_path / "token").write_text("abc\n")
+    monkeypatch.setenv("X_FILE", str(tmp_path / "token"))
+    assert env_secret("X") == "abc"
 
 
 def test_a_secret_is_made_once_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
