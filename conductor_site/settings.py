@@ -213,6 +213,8 @@ SSH_CONTROL_FOLDER = env_text("CONDUCTOR_SSH_CONTROL", f"/tmp/conductor-ssh-{os.
 JOB_GRACE_S = env_int("CONDUCTOR_JOB_GRACE_S", 10)
 # A job whose logs take more of the disk than this is ended.
 JOB_LOG_LIMIT_MIB = env_int("CONDUCTOR_JOB_LOG_LIMIT_MIB", 10_240, minimum=1)
+# GiB that the evidence of one lab may take; 0: no limit but the disk.
+EVIDENCE_QUOTA_GIB = env_int("CONDUCTOR_EVIDENCE_QUOTA_GIB", 0)
 # Folders from which pipelines may be loaded.
 PIPELINE_ROOTS = [Path(p) for p in env_list("CONDUCTOR_PIPELINES", [str(BASE_DIR / "pipelines")])]
 

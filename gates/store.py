@@ -1,11 +1,15 @@
 """The evidence store: files under their SHA-256, written whole or not at all, nothing that a browser would run."""
 
+import fcntl
 import hashlib
 import json
 import os
 import re
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 
@@ -31,6 +35,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     EvidenceKind.TABLE: TABLES,
     EvidenceKind.LOG: frozenset({TEXT}),
 }
+DIGEST = re.compile(r"[0-9a-f]{64}")
 _BY_SUFFIX = {".tsv": TSV, ".csv": CSV, ".txt": TEXT, ".log": TEXT, ".json": JSON_TYPE}
 
 # Markers of a frame's header, which holds height and width (ITU-T T.81, table B.1).
@@ -63,7 +68,7 @@ def put(data: bytes, *, name: str, kind: str) -> Stored:
     digest = hashlib.sha256(data).hexdigest()
     path = path_of(digest)
     try:
-        if not _intact(path, len(data)):
+        if not _kept(path, len(data)):
             _write(path, data)
     except OSError as error:
         raise AdapterError(f"The evidence store can't keep {name}: {error.strerror}.", transient=True) from error
@@ -90,6 +95,53 @@ def read_evidence(evidence: Evidence) -> bytes:
             code="evidence_altered",
         )
     return data
+
+
+@contextmanager
+def locked(*, shared: bool) -> Iterator[None]:
+    """Hold the store: several may read it at once (`shared`) while nobody clears away; putting needs no lock."""
+    root = Path(settings.EVIDENCE_ROOT)
+    root.mkdir(parents=True, exist_ok=True, mode=0o750)
+    with (root / ".lock").open("a") as handle:
+        fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        yield
+
+
+def put_before(before: datetime) -> Iterator[str]:
+    """Digests of the files that were put for the last time before that time (aware)."""
+    for folder in Path(settings.EVIDENCE_ROOT).glob("[0-9a-f][0-9a-f]"):
+        for path in folder.iterdir():
+            if DIGEST.fullmatch(path.name) and _put_at(path) < before:
+                yield path.name
+
+
+def size_of(sha256: str) -> int:
+    """Bytes of a file of the store; 0 where it is not there."""
+    path = path_of(sha256)
+    return path.stat().st_size if path.exists() else 0
+
+
+def discard(sha256: str, *, before: datetime) -> int:
+    """Remove a file unless it was put (again) since `before`, an aware time; the bytes that became free.
+
+    It is moved aside first: whoever puts the same bytes at this moment either has marked the file as new by then, and
+    it is put back, or finds nothing and writes it anew.
+    """
+    path, aside = path_of(sha256), path_of(sha256).with_name(f".{sha256}.aside")
+    try:
+        path.rename(aside)
+    except FileNotFoundError:
+        return 0
+    if _put_at(aside) >= before:
+        aside.rename(path)
+        return 0
+    size = aside.stat().st_size
+    aside.unlink()
+    return size
+
+
+def _put_at(path: Path) -> datetime:
+    return datetime.fromtimestamp(path.stat().st_mtime, UTC)
 
 
 def open_evidence(evidence: Evidence) -> BytesIO:
@@ -171,6 +223,17 @@ def _check_json(text: str, name: str) -> None:
 def _intact(path: Path, size: int) -> bool:
     """Whether the file is there whole: a restored store may hold a cut one, which is then written again."""
     return path.exists() and path.stat().st_size == size and hashlib.sha256(path.read_bytes()).hexdigest() == path.name
+
+
+def _kept(path: Path, size: int) -> bool:
+    """Whether the file is there whole; it is then as good as new, so that a clean-up leaves it (see `discard`)."""
+    if not _intact(path, size):
+        return False
+    try:
+        os.utime(path)
+    except FileNotFoundError:  # cleared away just now
+        return False
+    return True
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -69,6 +69,7 @@ KINDS: dict[str, Kind] = {
     "gate.escalate": Kind("gate escalated", notable=True),
     "gate.delegate": Kind("gate delegated", notable=True),
     "gate.withdraw": Kind("gate withdrawn"),
+    "gate.clean": Kind("gate's evidence cleared away"),
     "gate.reopen": Kind("gate reopened", notable=True),
     "target.check": Kind("target checked"),
     "cluster.hung": Kind("worker cluster hung; started anew", notable=True),

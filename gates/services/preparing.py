@@ -8,6 +8,7 @@ from gates.gathering import OUT_VARIABLE, Gathered, failure_text, gather_evidenc
 from gates.index import folder_name
 from gates.models import Evidence, Gate
 from gates.protocols import Preparation, protocol_for
+from gates.quota import over_quota
 from gates.services.locking import lock_gate, lock_gate_of
 from gates.services.opening import fail_preparing, open_gate
 from gates.services.people import require_any
@@ -76,8 +77,8 @@ def receive_evidence(job: Job, gathered: Gathered) -> None:
     gate = lock_gate_of(job.subject_uuid)
     if gate is None or gate.state != GateState.PREPARING or _jobs(gate).first() != job:
         return
-    if gathered.error:
-        fail_preparing(gate, gathered.error)
+    if words := gathered.error or over_quota(gate.lab, gathered.pieces):
+        fail_preparing(gate, words)
         return
     try:
         with transaction.atomic():
