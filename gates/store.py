@@ -149,9 +149,27 @@ def open_evidence(evidence: Evidence) -> BytesIO:
     return BytesIO(read_evidence(evidence))
 
 
-def path_of(sha256: str) -> Path:
-    """Where the file of that digest lies."""
-    return Path(settings.EVIDENCE_ROOT) / sha256[:2] / sha256
+def path_of(sha256: str, root: Path | None = None) -> Path:
+    """Where the file of that digest lies, in the store or in another one (a backup)."""
+    return (root or Path(settings.EVIDENCE_ROOT)) / sha256[:2] / sha256
+
+
+def copy(sha256: str, to: Path, *, source: Path | None = None) -> bool:
+    """Copy a file into another store, from ours or from `source`, unless it is there intact.
+
+    False where what is copied is gone or is not what its name says. Raises OSError where it can't be written.
+    """
+    there = path_of(sha256, to)
+    if there.exists() and hashlib.sha256(there.read_bytes()).hexdigest() == sha256:
+        return True
+    try:
+        data = path_of(sha256, source).read_bytes()
+    except FileNotFoundError:
+        return False
+    if hashlib.sha256(data).hexdigest() != sha256:
+        return False
+    _write(there, data)
+    return True
 
 
 def sniff(data: bytes, name: str) -> str:

@@ -175,12 +175,14 @@ def make_gate(lab: Lab, phase: Phase, person: User, *, key: str = "after_align",
     )
 
 
-def make_evidence(gate: Gate, *, name: str = "00_slices/TS_001.png", content: bytes = PIXEL) -> Evidence:
-    stored = put(content, name=name, kind="image")
+def make_evidence(
+    gate: Gate, *, name: str = "00_slices/TS_001.png", content: bytes = PIXEL, kind: str = "image"
+) -> Evidence:
+    stored = put(content, name=name, kind=kind)
     return Evidence.objects.create(
         gate=gate,
         name=name,
-        kind="image",
+        kind=kind,
         media_type=stored.media_type,
         sha256=stored.sha256,
         size_bytes=stored.size_bytes,

@@ -28,7 +28,7 @@ def snapshot_pipeline(pipeline: Pipeline) -> Snapshot:
     wrong with the pipeline. Writes files first, then the row: a crash between leaves files that the next call uses.
     """
     folder = check_pipeline_folder(pipeline.folder)
-    digest = _store(folder)
+    digest = _store(folder, Path(settings.SNAPSHOT_ROOT))
     known = Snapshot.objects.filter(pipeline=pipeline, digest=digest).first()
     if known is not None:
         return known
@@ -46,6 +46,16 @@ def folder_of(digest: str) -> Path:
     return Path(settings.SNAPSHOT_ROOT) / digest
 
 
+def keep_copy(digest: str, source: Path, to: Path) -> None:
+    """Copy a snapshot from one store into another, where it is not there; AdapterError where it is not whole."""
+    if (to / digest).exists():
+        return
+    if not (source / digest).is_dir():
+        raise AdapterError(f"{source / digest} is not there.", transient=False)
+    if _store(source / digest, to, wanted=digest) != digest:
+        raise AdapterError(f"{source / digest} is not what it was when it was taken.", transient=False)
+
+
 def check_pipeline_folder(folder: str) -> Path:
     """The real path of a pipeline's folder; BadInput where it isn't there or lies outside the allowed roots."""
     path = Path(folder)
@@ -60,9 +70,11 @@ def check_pipeline_folder(folder: str) -> Path:
     return real
 
 
-def _store(folder: Path) -> str:
-    """Copy, hash what was copied, and name it so: a file that changes meanwhile can't come in under a wrong digest."""
-    root = Path(settings.SNAPSHOT_ROOT)
+def _store(folder: Path, root: Path, *, wanted: str = "") -> str:
+    """Copy, hash what was copied, and name it so: a file that changes meanwhile can't come in under a wrong digest.
+
+    With `wanted`, what has another digest is not kept.
+    """
     try:
         root.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=".taking-", dir=root))
@@ -71,7 +83,8 @@ def _store(folder: Path) -> str:
     try:
         digest = _copy(folder, scratch)
         scratch.chmod(0o755)
-        _keep(scratch, root / digest)
+        if digest == wanted or not wanted:
+            _keep(scratch, root / digest)
         return digest
     except OSError as error:
         what = f"{error.filename or folder}: {error.strerror}"

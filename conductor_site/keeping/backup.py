@@ -1,0 +1,175 @@
+"""Making a backup while the installation works on.
+
+The order makes it whole. The heads of the chains come first, since each of them is of a decision that is committed by
+then. The database is one consistent state of some moment after that. Every file that its rows speak of was written
+before its row, so it is there when the files are copied last; nothing is cleared away meanwhile.
+"""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from django.conf import settings
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+from django.utils import timezone
+
+from conductor_site.keeping.databases import dump_database
+from conductor_site.keeping.manifest import (
+    EVIDENCE_LIST,
+    FORMAT,
+    HEADS,
+    SECRET,
+    STAMP,
+    Manifest,
+    backups_in,
+    listed_evidence,
+    sha256_of,
+    write_manifest,
+    write_through,
+)
+from gates import store
+from gates.models import Evidence
+from record.errors import BadInput, ConductorError
+from runs.models import Snapshot
+from runs.pipeline.snapshot import keep_copy
+
+ROWS_AT_ONCE = 500
+
+
+@dataclass
+class Made:
+    """A backup that was made: its folder, what was newly copied, and what should have been there and is not."""
+
+    folder: Path
+    evidence: int = 0
+    evidence_bytes: int = 0
+    copied: int = 0
+    lost: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+
+
+def make_backup(root: Path, *, keep: int = 0) -> Made:
+    """Make one in the folder of backups `root`, and remove all but the newest `keep` (0: none is removed).
+
+    Evidence and snapshots are copied once for all backups in `root`. What is missing or altered in the installation
+    itself is told in `lost`; the backup is made all the same. Raises ConductorError, in words, where none can be.
+    """
+    root = root.resolve()
+    if root.is_relative_to(settings.DATA_DIR):
+        raise BadInput(f"{root} lies in the data folder, with which it would be lost. Choose one on another disk.")
+    with _only_one(root):
+        folder = root / timezone.now().strftime(STAMP)
+        scratch = root / f".making-{folder.name}"
+        scratch.mkdir(mode=0o700)
+        try:
+            made = _fill(scratch, root)
+            os.rename(scratch, folder)
+            made.folder = folder
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+        if keep:
+            made.removed = _remove_older(root, keep)
+    return made
+
+
+def _fill(scratch: Path, root: Path) -> Made:
+    made = Made(scratch)
+    with store.locked(shared=True):
+        _copy_heads(scratch)
+        _copy_secret(scratch)
+        migrations = sorted([app, name] for app, name in MigrationRecorder(connection).applied_migrations())
+        database = dump_database(scratch)
+        digests = _copy_evidence(root, made)
+        snapshots = _copy_snapshots(root, made)
+    write_through(scratch / EVIDENCE_LIST, "".join(f"{digest}\n" for digest in digests).encode())
+    manifest = Manifest(
+        format=FORMAT,
+        taken_at=timezone.now().isoformat(),
+        vendor=connection.vendor,
+        database=database.name,
+        database_sha256=sha256_of(database),
+        migrations=migrations,
+        evidence=made.evidence,
+        evidence_bytes=made.evidence_bytes,
+        snapshots=snapshots,
+    )
+    write_manifest(scratch, manifest)
+    return made
+
+
+def _copy_heads(scratch: Path) -> None:
+    """Whole lines of the file of heads: one may just be being written."""
+    heads = Path(settings.RECORD_HEADS)
+    if heads.exists():
+        data = heads.read_bytes()
+        write_through(scratch / HEADS, data[: data.rfind(b"\n") + 1])
+
+
+def _copy_secret(scratch: Path) -> None:
+    """The secret key, where it lies in the data folder; one that is given by the environment is kept elsewhere."""
+    path = settings.DATA_DIR / "secret_key"
+    if path.exists():
+        write_through(scratch / SECRET, path.read_bytes())
+
+
+def _copy_evidence(root: Path, made: Made) -> list[str]:
+    """The digests that the rows name, sorted; each file is checked and copied, unless a backup here has it."""
+    rows = Evidence.objects.order_by("sha256").values_list("sha256", "size_bytes").distinct()
+    digests = []
+    for digest, size in rows.iterator(ROWS_AT_ONCE):
+        copy = store.path_of(digest, root / "evidence")
+        if not (copy.exists() and copy.stat().st_size == size):
+            if not store.copy(digest, root / "evidence"):
+                made.lost.append(f"evidence {digest}")
+                continue
+            made.copied += 1
+        made.evidence += 1
+        made.evidence_bytes += size
+        digests.append(digest)
+    return digests
+
+
+def _copy_snapshots(root: Path, made: Made) -> list[str]:
+    digests = sorted(set(Snapshot.objects.values_list("digest", flat=True)))
+    for digest in digests:
+        try:
+            keep_copy(digest, Path(settings.SNAPSHOT_ROOT), root / "snapshots")
+        except ConductorError as error:
+            made.lost.append(f"snapshot {digest}: {error.message}")
+    return digests
+
+
+def _remove_older(root: Path, keep: int) -> list[str]:
+    """Remove all backups but the newest `keep`, and evidence that none of those lists; names of what was removed."""
+    backups = backups_in(root)
+    old, kept = backups[:-keep], backups[-keep:]
+    for folder in old:
+        shutil.rmtree(folder)
+    if old:
+        needed = {digest for folder in kept for digest in listed_evidence(folder)}
+        for path in (root / "evidence").glob("[0-9a-f][0-9a-f]/*"):
+            if path.name not in needed:
+                path.unlink()
+    return [folder.name for folder in old]
+
+
+@contextmanager
+def _only_one(root: Path) -> Iterator[None]:
+    """Hold the folder of backups: a second backup at the same time is refused."""
+    try:
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with (root / ".lock").open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise BadInput(f"Another backup into {root} is being made just now.") from None
+            for left in root.glob(".making-*"):
+                shutil.rmtree(left, ignore_errors=True)  # of one that was killed
+            yield
+    except OSError as error:
+        raise ConductorError(f"No backup: {error.filename or root}: {error.strerror}.") from error

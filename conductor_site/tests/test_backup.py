@@ -1,0 +1,220 @@
+"""A backup that is made while others write, put back elsewhere, holds: the record, and what was shown."""
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from conductor_site.tests.installation import Installation
+from conductor_site.tests.stage import LONG_S, ROOT
+
+pytestmark = pytest.mark.slow
+
+# Decides on new evidence again and again, until it is told to stop; says how often.
+WRITER = """
+import sys, django; django.setup()
+from pathlib import Path
+from django.contrib.auth.models import User
+from django.db import transaction
+from conductor_site.tests.world import make_evidence, make_gate
+from record.models import Lab
+from record.tests.factories import decide
+from runs.models import Phase
+lab, phase, person = Lab.objects.get(slug="tomography"), Phase.objects.first(), User.objects.get(username="reviewer")
+count = 0
+while not Path(sys.argv[1]).exists():
+    count += 1
+    with transaction.atomic():
+        gate = make_gate(lab, phase, person, key=f"written_{count}")
+        piece = make_evidence(gate, name="table.tsv", content=f"pick\\t{count}\\n".encode(), kind="table")
+        shown = {"digest": "d" * 64, "items": {piece.name: piece.sha256}}
+        decide(lab, person, subject=gate.subject(), gate_uuid=gate.uuid, evidence=shown)
+    print(count, flush=True)
+"""
+
+# Every piece of evidence, read as a page would, and every digest that a decision names, looked for in the store.
+SHOW = """
+import django; django.setup()
+from gates.models import Evidence
+from gates.store import path_of, read_evidence
+from record.models import Decision
+for piece in Evidence.objects.all():
+    read_evidence(piece)
+named = [digest for row in Decision.objects.all() for digest in row.evidence.get("items", {}).values()]
+print(Evidence.objects.count(), len(named), all(path_of(digest).exists() for digest in named))
+"""
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    site = Installation(tmp_path_factory.mktemp("filled"))
+    site.fill()
+    return site
+
+
+@pytest.fixture
+def site(filled: Installation, tmp_path: Path) -> Installation:
+    """An installation with one of each thing."""
+    shutil.copytree(filled.data, tmp_path / "site" / "var")
+    return Installation(tmp_path / "site")
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Installation:
+    """One without a database."""
+    return Installation(tmp_path / "empty")
+
+
+@contextmanager
+def writing(site: Installation) -> Iterator[subprocess.Popen[str]]:
+    """Inside, somebody decides on new evidence all the time."""
+    stop = site.folder / "stop"
+    argv = [sys.executable, "-c", WRITER, str(stop)]
+    writer = subprocess.Popen(argv, cwd=ROOT, env=site.environment, stdout=subprocess.PIPE, text=True)
+    try:
+        assert writer.stdout and writer.stdout.readline() == "1\n"
+        yield writer
+    finally:
+        stop.touch()
+        writer.communicate(timeout=LONG_S)
+
+
+def backups(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.name[0].isdigit())
+
+
+def make(site: Installation, folder: Path, *options: str) -> Path:
+    """Make a backup; its folder."""
+    known = set(backups(folder)) if folder.exists() else set()
+    while known and time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()) <= max(path.name for path in known):
+        time.sleep(0.1)
+    site.manage("backup", str(folder), *options)
+    (made,) = set(backups(folder)) - known
+    return made
+
+
+def test_what_is_backed_up_during_writes_holds_when_it_is_put_back(
+    site: Installation, empty: Installation, tmp_path: Path
+) -> None:
+    with writing(site) as writer:
+        first = make(site, tmp_path / "backups")
+        second = make(site, tmp_path / "backups")
+    assert writer.returncode == 0
+    counts = [json.loads((folder / "manifest.json").read_text())["evidence"] for folder in (first, second)]
+    assert 2 <= counts[0] < counts[1]
+
+    told = empty.manage("restore", str(second))
+
+    assert "The record is whole." in told and "Nothing is started until" in told
+    assert empty.manage("verify_record").endswith("The record is whole.\n")
+    pieces, named, there = empty.python(SHOW).split()
+    assert counts[0] <= int(pieces) <= counts[1]  # files are copied after the database: there may be more of them
+    assert (int(named), there) == (int(pieces) - 1, "True")
+    assert (empty.data / "secret_key").read_bytes() == (site.data / "secret_key").read_bytes()
+    assert empty.manage("check", "--database", "default").endswith("no issues (0 silenced).\n")
+    assert "Work goes on." in empty.manage("resume")
+    assert site.manage("verify_record").endswith("The record is whole.\n")
+
+
+def test_a_backup_is_its_owners_alone(site: Installation, tmp_path: Path) -> None:
+    folder = make(site, tmp_path / "backups")
+    modes = {path.name: path.stat().st_mode & 0o077 for path in folder.iterdir() if path.is_file()}
+    assert {"manifest.json", "database.sqlite3", "secret_key", "record_heads.jsonl", "evidence.txt"} == modes.keys()
+    assert set(modes.values()) == {0} and (tmp_path / "backups").stat().st_mode & 0o077 == 0
+
+
+def test_the_heads_that_outlived_a_lost_database_tell_what_is_lost(site: Installation, tmp_path: Path) -> None:
+    folder = make(site, tmp_path / "backups")
+    with writing(site):
+        pass
+    for path in site.data.glob("conductor.sqlite3*"):
+        path.unlink()
+
+    told = site.manage("restore", str(folder), fails=True)
+
+    assert "tell which decisions are lost" in told
+    assert "the heads kept outside the database know of" in told and "that the database has not" in told
+
+
+def test_nothing_is_put_over_a_database(site: Installation, tmp_path: Path) -> None:
+    folder = make(site, tmp_path / "backups")
+    before = (site.data / "conductor.sqlite3").read_bytes()
+    assert "A database is there already" in site.manage("restore", str(folder), fails=True)
+    assert (site.data / "conductor.sqlite3").read_bytes() == before
+
+
+def test_a_log_that_was_left_of_another_database_is_in_the_way_too(
+    site: Installation, empty: Installation, tmp_path: Path
+) -> None:
+    folder = make(site, tmp_path / "backups")
+    (empty.data / "conductor.sqlite3-wal").touch()
+    assert "conductor.sqlite3-wal" in empty.manage("restore", str(folder), fails=True)
+
+
+def test_a_backup_that_was_altered_is_refused_or_told(site: Installation, empty: Installation, tmp_path: Path) -> None:
+    folder = make(site, tmp_path / "backups")
+    (piece,) = (tmp_path / "backups" / "evidence").glob("??/*")
+    piece.write_bytes(b"another picture")
+    with closing(sqlite3.connect(folder / "database.sqlite3")) as database:
+        whole = (folder / "database.sqlite3").read_bytes()
+        database.execute("DROP TRIGGER record_decision_update")
+        database.commit()
+    assert "is not what it was when the backup was made" in empty.manage("restore", str(folder), fails=True)
+    assert not (empty.data / "conductor.sqlite3").exists()
+    (folder / "database.sqlite3").write_bytes(whole)
+    told = empty.manage("restore", str(folder), fails=True)
+    assert "It is back, but not whole" in told and f"evidence {piece.name}" in told
+
+
+def test_a_backup_of_a_later_version_is_refused(site: Installation, empty: Installation, tmp_path: Path) -> None:
+    folder = make(site, tmp_path / "backups")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["migrations"].append(["runs", "0999_later"])
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    assert "which knows of runs.0999_later" in empty.manage("restore", str(folder), fails=True)
+    assert not (empty.data / "conductor.sqlite3").exists()
+
+
+def test_what_is_no_backup_is_refused_in_words(empty: Installation, tmp_path: Path) -> None:
+    assert "is no backup: it has no manifest.json" in empty.manage("restore", str(tmp_path), fails=True)
+
+
+def test_evidence_that_is_missing_is_told_and_the_rest_is_kept(site: Installation, tmp_path: Path) -> None:
+    (piece,) = (site.data / "evidence").glob("??/*")
+    piece.unlink()
+    told = site.manage("backup", str(tmp_path / "backups"), fails=True)
+    assert f"evidence {piece.name}" in told
+    assert len(backups(tmp_path / "backups")) == 1
+
+
+def test_old_ones_are_removed_with_what_only_they_had(site: Installation, empty: Installation, tmp_path: Path) -> None:
+    root = tmp_path / "backups"
+    first = make(site, root)
+    stray = root / "evidence" / "00" / ("00" + "a" * 62)
+    stray.parent.mkdir(exist_ok=True)
+    stray.touch()
+    second = make(site, root)
+    (root / ".making-20200101T000000Z").mkdir()  # of one that was killed
+    third = make(site, root, "--keep", "2")
+    assert backups(root) == [second, third] and not first.exists() and not stray.exists()
+    assert not (root / ".making-20200101T000000Z").exists()
+    assert "The record is whole." in empty.manage("restore", str(third))
+
+
+def test_a_folder_inside_the_data_is_refused(site: Installation) -> None:
+    assert "lies in the data folder" in site.manage("backup", str(site.data / "backups"), fails=True)
+
+
+def test_a_disk_that_cannot_be_written_is_told_in_words(site: Installation, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    told = site.manage("backup", str(tmp_path / "file" / "backups"), fails=True)
+    assert "No backup:" in told and "Traceback" not in told
+    assert os.path.isfile(tmp_path / "file")
