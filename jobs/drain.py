@@ -26,7 +26,7 @@ def draining() -> Drain | None:
 def begin_drain(*, reason: str) -> Drain:
     """Start nothing new anywhere after this has committed; one that goes on already only gets the new reason."""
     with transaction.atomic():
-        list(Target.objects.select_for_update().order_by("pk").values_list("pk", flat=True))
+        list(Target.objects.select_for_update(no_key=True).order_by("pk").values_list("pk", flat=True))
         drain, _ = Drain.objects.update_or_create(
             pk=1, defaults={"reason": reason[:500]}, create_defaults={"reason": reason[:500], "since": timezone.now()}
         )

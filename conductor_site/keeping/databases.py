@@ -23,6 +23,7 @@ def dump_database(folder: Path) -> Path:
         _copy_sqlite(Path(connection.settings_dict["NAME"]), path)
     else:
         _run_tool("pg_dump", ["--format=custom", "--no-owner", "--no-privileges", f"--file={path}"])
+    path.chmod(0o600)
     _sync(path)
     return path
 
@@ -72,7 +73,6 @@ def _copy_sqlite(source: Path, path: Path) -> None:
         live.backup(copy)
         copy.execute("PRAGMA journal_mode=DELETE")  # one file, without a log beside it
         found = [row[0] for row in copy.execute("PRAGMA integrity_check")]
-    path.chmod(0o600)
     if found != ["ok"]:
         raise ConductorError(f"The database {source} is damaged: {'; '.join(found[:3])}. Restore it from a backup.")
 

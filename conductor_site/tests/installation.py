@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from conductor_site.tests.stage import ROOT
+from conductor_site.tests.stores import Store, new_store
 
 # One of each thing, one person a role (password record.tests.factories.PASSWORD), and `root`, a superuser.
 FILL = """
@@ -21,12 +22,13 @@ User.objects.create_superuser("root", password=PASSWORD)
 
 
 class Installation:
-    """Its data lie in `folder`/var; `environment` is what its processes are told."""
+    """Its data lie in `folder`/var; `environment` is what its processes are told. Without a `store`, an empty one."""
 
-    def __init__(self, folder: Path, **environment: str) -> None:
+    def __init__(self, folder: Path, store: Store | None = None, **environment: str) -> None:
         self.folder = folder
         self.data = folder / "var"
         self.data.mkdir(parents=True, exist_ok=True)
+        self.store = store or new_store(self.data)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("CONDUCTOR_")}
         self.environment = kept | {
             "CONDUCTOR_DATA": str(self.data),
@@ -34,7 +36,7 @@ class Installation:
             "DJANGO_SETTINGS_MODULE": "conductor_site.settings",
             "PYTHONPATH": str(ROOT),
         }
-        self.environment |= environment
+        self.environment |= self.store.environment | environment
 
     def manage(self, *arguments: str, fails: bool = False) -> str:
         """Run `manage.py` with these arguments; what it said, on stdout and stderr."""

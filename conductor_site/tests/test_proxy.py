@@ -119,7 +119,7 @@ def browser(proxy: tuple[int, Path]) -> Browser:
 
 
 @pytest.fixture(scope="module")
-def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path]]:
+def proxy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path]]:
     """The port at which nginx answers, and its certificate."""
     nginx, openssl = required("nginx", "nginx-light"), required("openssl", "openssl")
     folder = tmp_path_factory.mktemp("proxy")
@@ -130,6 +130,7 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path]
         CONDUCTOR_BEHIND_PROXY="1",
         CONDUCTOR_PREFIX=PREFIX,
     )
+    request.addfinalizer(site.store.drop)
     site.fill()
     site.manage("collectstatic", "--noinput", "-v", "0", "--skip-checks")
     certificate = make_certificate(openssl, folder)
