@@ -21,6 +21,7 @@ from jobs.executors.slurm.client import Slurm
 from jobs.following import Follower
 from jobs.hosts import this_host
 from jobs.models import ClusterWatch, Job, Target, TargetKind
+from jobs.nudges import nudge, waits
 from jobs.patience import DATABASE_AWAY
 from jobs.shells import cluster_of, shell_for
 from jobs.states import JobState
@@ -33,7 +34,8 @@ log = logging.getLogger(__name__)
 TURN_S = 240  # longer than a submission may take; a dead driver of this host is noticed at once
 SUBMITTING_S = 20.0  # then the rest is left to the next task
 LONGEST_CLOSED_S = 300
-NUDGE_AGAIN_S = 10  # a nudge that nobody took is sent again
+NUDGE_AGAIN_S = 10  # a nudge that was taken, but of which nothing came, is sent again
+TASK = "jobs.tasks.drive_cluster"
 
 
 def nudge_clusters() -> int:
@@ -216,17 +218,15 @@ def _is_due(target: Target, watch: ClusterWatch, now: datetime, *, asked: bool) 
 
 
 def _nudge(target_id: int) -> int:
-    from django_q.tasks import async_task
-
     now = timezone.now()
     with transaction.atomic():
         ClusterWatch.objects.get_or_create(pk=target_id)
+        if waits(TASK, target_id):
+            return 0
         free = Q(nudged_at=None) | Q(nudged_at__lte=now - timedelta(seconds=NUDGE_AGAIN_S))
         if ClusterWatch.objects.filter(free, pk=target_id).update(nudged_at=now) != 1:
             return 0
-        async_task(
-            "jobs.tasks.drive_cluster", target_id, q_options={"save": False, "timeout": settings.Q_CLUSTER["timeout"]}
-        )
+        nudge(TASK, target_id, timeout_s=settings.Q_CLUSTER["timeout"])
     return 1
 
 

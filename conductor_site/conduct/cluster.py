@@ -26,6 +26,7 @@ from conductor_site.conduct.busy import CLUSTER_VARIABLE
 from jobs import processes
 from jobs.hosts import this_host
 from jobs.models import Pulse
+from jobs.nudges import nudge, waits
 from jobs.patience import Patience
 from jobs.shells import write_whole
 from record.models import Lab
@@ -34,6 +35,7 @@ from record.services import Subject, record_event
 log = logging.getLogger(__name__)
 
 STOP_S = 20.0
+PULSE, PULSE_S = "conductor_site.tasks.pulse", 30
 SWEEP_NAME = "conductor: what is due, each minute"
 
 
@@ -164,12 +166,11 @@ class TaskCluster:
         """Put a pulse task into the queue, every 15 s (a quarter of the time after which it is hung)."""
         if now_s - self._asked_s < self.ask_s:
             return
-        from django_q.tasks import async_task
-
         with transaction.atomic():
             ensure_sweep()
             Pulse.objects.update_or_create(cluster=self.name, defaults={"asked_at": timezone.now()})
-            async_task("conductor_site.tasks.pulse", self.name, q_options={"save": False, "timeout": 30})
+            if not waits(PULSE, self.name):
+                nudge(PULSE, self.name, timeout_s=PULSE_S)
         self._asked_s, self._asked = now_s, True
 
     def _tell(self, message: str) -> None:

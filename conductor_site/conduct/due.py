@@ -32,6 +32,16 @@ AT_ONCE = frozenset(
     }
 )
 AFTER_ENDS = frozenset({"runs.sweep:start_ready"})
+# What only the host can do to which a target belongs: every `conduct` does it for its own. The rest is done by the one
+# that holds the lease.
+OF_THIS_HOST = frozenset(
+    {
+        "jobs.sweep:handle_unhandled",
+        "runs.sweep:start_ready",
+        "jobs.clusters:nudge_clusters",
+        "runs.sweep:refresh_progress",
+    }
+)
 
 
 class DueTable:
@@ -43,19 +53,20 @@ class DueTable:
         }
         self._patience = Patience(longest_s=60)
 
-    def run(self) -> int:
-        """Run all; how many things were done."""
-        return self._run(self._functions)
+    def run(self, *, for_all: bool = True) -> int:
+        """Run all; how many things were done. Unless `for_all`, only what other hosts can't do for this one."""
+        return self._run(self._functions, for_all)
 
-    def run_at_once(self) -> int:
+    def run_at_once(self, *, for_all: bool = True) -> int:
         """Run only what somebody who wakes `conduct` may wait for; how many things were done."""
-        return self._run(AT_ONCE & self._functions.keys())
+        return self._run(AT_ONCE & self._functions.keys(), for_all)
 
-    def run_after_ends(self) -> int:
+    def run_after_ends(self, *, for_all: bool = True) -> int:
         """Run only what jobs of this host that ended, and nothing else, can have made due; how much was done."""
-        return self._run(AFTER_ENDS & self._functions.keys())
+        return self._run(AFTER_ENDS & self._functions.keys(), for_all)
 
-    def _run(self, places: Collection[str]) -> int:
+    def _run(self, places: Collection[str], for_all: bool) -> int:
+        places = places if for_all else OF_THIS_HOST.intersection(places)
         return sum(
             self._patience.attempt(place, function) for place, function in self._functions.items() if place in places
         )

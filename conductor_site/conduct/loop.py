@@ -103,7 +103,7 @@ class Conduct:
             self.hands.know_targets()
         away = self.hands.follow() if tick else 0  # first: what it finds ended leaves slots
         started = self.hands.start_due()
-        done = self._do_due(tick=tick, ends_only=ends_only) if held else 0
+        done = self._do_due(tick=tick, held=held, ends_only=ends_only)
         self._called = False  # whatever was done up to here has been looked at since, or is started now
         if done:
             started += self.hands.start_due()
@@ -112,10 +112,10 @@ class Conduct:
         else:
             self.quiet.disturb()
 
-    def _do_due(self, *, tick: bool, ends_only: bool) -> int:
+    def _do_due(self, *, tick: bool, held: bool, ends_only: bool) -> int:
         if tick:
-            return self.due.run()
-        return self.due.run_after_ends() if ends_only else self.due.run_at_once()
+            return self.due.run(for_all=held)
+        return self.due.run_after_ends(for_all=held) if ends_only else self.due.run_at_once(for_all=held)
 
     def _call(self) -> None:
         self._called = True

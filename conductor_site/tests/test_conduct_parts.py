@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from conductor_site.conduct import due, lease, quiet
 from conductor_site.conduct.cluster import SWEEP_NAME, ensure_sweep
-from conductor_site.conduct.due import AFTER_ENDS, AT_ONCE, DUE, DueTable
+from conductor_site.conduct.due import AFTER_ENDS, AT_ONCE, DUE, OF_THIS_HOST, DueTable
 from conductor_site.conduct.lease import TickLease
 from conductor_site.conduct.loop import Conduct
 from conductor_site.conduct.quiet import Quiet
@@ -59,6 +59,7 @@ def test_the_whole_table_runs_on_an_empty_database() -> None:
     assert sweep() == 0
     assert len(DUE) == len(set(DUE))
     assert set(DUE) > AT_ONCE > AFTER_ENDS
+    assert set(DUE) > OF_THIS_HOST > AFTER_ENDS
 
 
 def test_a_wake_up_asks_only_what_can_have_become_due(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,18 +80,18 @@ class Recorder:
         self.answers = {"follow": away, "run": done, "run_at_once": done}
 
     def __getattr__(self, name: str) -> Any:
-        def ask() -> int:
-            self.asked.append(name)
+        def ask(**given: bool) -> int:
+            self.asked.append(name if given.get("for_all", True) else f"{name} of this host")
             return self.answers.get(name, 0)
 
         return ask
 
 
-def look(recorder: Recorder, *, tick: bool) -> Conduct:
+def look(recorder: Recorder, *, tick: bool, held: bool = True) -> Conduct:
     conduct: Any = Conduct(cluster=None)
     conduct.hands, conduct.due = recorder, recorder
     conduct._call()
-    conduct._look(tick=tick, held=True)
+    conduct._look(tick=tick, held=held)
     return conduct
 
 
@@ -105,6 +106,21 @@ def test_what_was_done_is_started_in_the_same_turn_and_calls_for_no_other() -> N
     conduct = look(recorder, tick=False)
     assert recorder.asked == ["start_due", "run_at_once", "start_due"]
     assert not conduct._called
+
+
+@pytest.mark.parametrize(("tick", "asked"), [(True, "run of this host"), (False, "run_at_once of this host")])
+def test_without_the_lease_it_does_what_no_other_host_can(tick: bool, asked: str) -> None:
+    recorder = Recorder()
+    look(recorder, tick=tick, held=False)
+    assert recorder.asked[-1] == asked
+
+
+def test_what_belongs_to_a_host_is_done_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    CALLS.clear()
+    monkeypatch.setattr(due, "import_string", {"x.bad": bad, "x.good": good}.__getitem__)
+    monkeypatch.setattr(due, "OF_THIS_HOST", frozenset({"x:good"}))
+    assert DueTable(["x:bad", "x:good"]).run(for_all=False) == 2
+    assert CALLS == ["good"]
 
 
 def test_a_wake_up_within_conduct_does_not_go_through_the_socket(settings: Any, tmp_path: Path) -> None:

@@ -3,10 +3,12 @@
 import os
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from jobs.clusters import drive_cluster, nudge_clusters
 from jobs.executors.slurm.site import Site
@@ -268,6 +270,20 @@ def test_nudges_are_sent_once(run: Callable[..., Job], target: Target) -> None:
     assert nudge_clusters() == 1
     assert nudge_clusters() == 0
     assert OrmQ.objects.count() == 1
+    ClusterWatch.objects.update(nudged_at="2020-01-01T00:00:00Z")
+    assert nudge_clusters() == 0  # nobody takes it: another one would not be taken either
+    OrmQ.objects.update(lock=timezone.now() + timedelta(seconds=400))  # taken, and nothing came of it
+    assert nudge_clusters() == 1
+    assert OrmQ.objects.count() == 2
+
+
+def test_a_target_is_left_to_its_own_host(run: Callable[..., Job], target: Target) -> None:
+    job = run("true")
+    Target.objects.update(host="elsewhere")
+    assert nudge_clusters() == 0
+    assert drive_cluster(target.pk) == 0
+    job.refresh_from_db()
+    assert job.state == JobState.PLANNED
 
 
 @pytest.mark.parametrize(
