@@ -10,6 +10,7 @@ from django.db import DataError, InterfaceError, OperationalError, ProgrammingEr
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.template.loader import render_to_string
 
+from jobs.deadline import within
 from record.errors import ConductorError
 
 log = logging.getLogger(__name__)
@@ -79,6 +80,17 @@ class BodyRefused(HttpResponse):
         except OSError:
             log.info("the sender of a refused upload hung up")
         super().close()
+
+
+class ShortCalls:
+    """Who waits for a page or an answer, and the process that makes it, wait for no slow or dead target for long."""
+
+    def __init__(self, get_response: Next) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        with within(settings.TARGET_WAIT_S):
+            return self.get_response(request)
 
 
 class ErrorsInWords:

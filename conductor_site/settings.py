@@ -64,6 +64,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "conductor_site.middleware.ErrorsInWords",
+    "conductor_site.middleware.ShortCalls",
 ]
 
 ROOT_URLCONF = "conductor_site.urls"
@@ -209,6 +210,8 @@ RECORD_HEADS = DATA_DIR / "record_heads.jsonl"
 CONDUCT_SOCKET = DATA_DIR / "conduct.sock"
 # Where the sockets of shared SSH connections lie: a short path, since theirs may have 104 bytes at most.
 SSH_CONTROL_FOLDER = env_text("CONDUCTOR_SSH_CONTROL", f"/tmp/conductor-ssh-{os.getuid()}")  # noqa: S108 - mode 0700
+# How long a page or an answer of the API waits for targets, all calls together.
+TARGET_WAIT_S = env_int("CONDUCTOR_TARGET_WAIT_S", 8, minimum=1)
 # Between asking a job to end (SIGTERM) and killing it.
 JOB_GRACE_S = env_int("CONDUCTOR_JOB_GRACE_S", 10)
 # A job whose logs take more of the disk than this is ended.

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from jobs.deadline import longer
 from jobs.drain import draining
 from jobs.environment import after_lines, allowed_environment
 from jobs.hosts import this_host
@@ -39,8 +40,9 @@ def check_target(target: Target) -> list[Finding]:
         from jobs.check_cluster import check_cluster  # it builds on this module
 
         return [*findings, *_state(target), *check_cluster(target)]
-    for check in (_state, _folders, _space, _limits, _bash, _environment):
-        findings += check(target)
+    with longer(ENVIRONMENT_TIMEOUT_S):
+        for check in (_state, _folders, _space, _limits, _bash, _environment):
+            findings += check(target)
     return findings
 
 

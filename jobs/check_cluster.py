@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from jobs.check import ENVIRONMENT_TIMEOUT_S, LEAST_FREE_GIB, Finding
+from jobs.deadline import longer
 from jobs.environment import after_lines
 from jobs.executors.slurm.client import Slurm
 from jobs.executors.slurm.errors import own_words, refusal_of
@@ -13,6 +14,7 @@ from jobs.shells import FORBIDDEN, SYSTEM_PATH, Shell, cluster_of, environment_o
 from record.errors import AdapterError, ConductorError
 
 CALL_S = 30
+ALTOGETHER_S = 75  # where somebody waits at a page
 SKEW_S = 30
 MODULES = "numpy, scipy, matplotlib, mrcfile, starfile"
 ENV = {"PATH": SYSTEM_PATH, "LC_ALL": "C"}
@@ -42,11 +44,12 @@ def check_cluster(target: Target) -> Iterator[Finding]:
         lambda: _accounts(slurm), lambda: _folders(target, shell), lambda: _environment(target, shell),
         lambda: _python(target, cluster, shell),
     ]  # fmt: skip
-    for check in checks:
-        try:
-            yield from check()
-        except ConductorError as error:
-            yield Finding(False, error.message)
+    with longer(ALTOGETHER_S):  # it has just answered
+        for check in checks:
+            try:
+                yield from check()
+            except ConductorError as error:
+                yield Finding(False, error.message)
 
 
 def _with_command(error: ConductorError) -> str:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from time import monotonic
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
@@ -226,7 +225,7 @@ def _nudge(target_id: int) -> int:
         free = Q(nudged_at=None) | Q(nudged_at__lte=now - timedelta(seconds=NUDGE_AGAIN_S))
         if ClusterWatch.objects.filter(free, pk=target_id).update(nudged_at=now) != 1:
             return 0
-        nudge(TASK, target_id, timeout_s=settings.Q_CLUSTER["timeout"])
+        nudge(TASK, target_id)
     return 1
 
 

@@ -4,11 +4,15 @@ from django.conf import settings
 from django.utils import timezone
 
 
-def nudge(task: str, *arguments: str | int, timeout_s: int) -> None:
-    """Put `task` (a dotted path) into this installation's queue, in the caller's transaction. Ask `waits` first."""
+def nudge(task: str, *arguments: str | int, timeout_s: int | None = None) -> None:
+    """Put `task` (a dotted path) into this installation's queue, in the caller's transaction. Ask `waits` first.
+
+    Its worker is ended after `timeout_s`; without, after the time that all tasks have.
+    """
     from django_q.tasks import async_task
 
-    async_task(task, *arguments, q_options={"save": False, "timeout": timeout_s})
+    limit = {} if timeout_s is None else {"timeout": timeout_s}
+    async_task(task, *arguments, q_options={"save": False} | limit)
 
 
 def waits(task: str, *arguments: str | int) -> bool:

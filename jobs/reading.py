@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from jobs import logs
 from jobs.logs import LogSlice
-from jobs.models import Job
+from jobs.models import Job, TargetKind
 from jobs.shells import followed_within_roots, shell_for, within_roots
 from jobs.states import JobState
 from record.errors import ConductorError
@@ -15,12 +15,16 @@ NOTHING_WRITTEN = frozenset({JobState.PLANNED, JobState.SUBMITTING, JobState.QUE
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a log, and where the parts before and after it begin (None: there is none). `problem`: in words."""
+    """A part of a log, and where the parts before and after it begin (None: there is none). `problem`: in words.
+
+    `elsewhere`: it lies at a cluster, and has not been asked for; the page loads it by itself once it is shown.
+    """
 
     slice: LogSlice
     earlier: int | None = None
     later: int | None = None
     problem: str = ""
+    elsewhere: bool = False
 
 
 def read_log(job: Job, stream: str, *, start: int | None = None, length: int = 0, lines: int = 0) -> LogSlice:
@@ -39,6 +43,14 @@ def read_log(job: Job, stream: str, *, start: int | None = None, length: int = 0
     if start is None:
         start = max(0, shell.size(path) - length)
     return logs.slice(shell, path, start=start, length=length)
+
+
+def show_tail(job: Job, stream: str, *, lines: int) -> Piece:
+    """The end of a log, for a page that shows more than it: no page waits for a cluster."""
+    written = job.state not in NOTHING_WRITTEN and (stream == "out" or job.stderr_path != job.stdout_path)
+    if written and job.target.kind != TargetKind.LOCAL:
+        return Piece(NOWHERE, elsewhere=True)
+    return show_log(job, stream, lines=lines)
 
 
 def show_log(job: Job, stream: str, *, start: int | None = None, length: int = 0, lines: int = 0) -> Piece:

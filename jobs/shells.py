@@ -17,7 +17,9 @@ from datetime import UTC, datetime
 from errno import EACCES, EAGAIN, EDQUOT, EMFILE, ENAMETOOLONG, ENFILE, ENOENT, ENOMEM, ENOSPC, EPERM, EROFS, ESTALE
 from typing import Protocol
 
+from jobs.deadline import shorten
 from jobs.environment import ALLOWED
+from jobs.hosts import this_host
 from jobs.models import Cluster, Target
 from record.errors import AdapterError, BadInput
 
@@ -88,13 +90,23 @@ class Shell(Protocol):
 
 
 def shell_for(target: Target) -> Shell:
-    """The shell of a target; BadInput for one whose cluster has not been described."""
-    if target.kind == "local":
+    """The shell of a target; BadInput for one whose cluster has not been described.
+
+    AdapterError where the target belongs to another host, and what lies there can't be reached from this one: its files
+    are that host's own, or a person has opened the connection there. Over other connections any host may look.
+    """
+    login = None if target.kind == "local" else cluster_of(target).login()
+    if target.host != this_host() and (login is None or login.by_person):
+        raise AdapterError(
+            f"Target {target.name} belongs to the host {target.host}, and this is {this_host()}: what lies there can't "
+            f"be seen from here. Ask the Conductor on {target.host}; what runs there goes on.",
+            transient=True,
+        )
+    if login is None:
         return LocalShell()
     from jobs.ssh import SshShell  # it builds on this module
 
-    login = cluster_of(target).login()
-    return SshShell(login) if login else LocalShell()
+    return SshShell(login)
 
 
 def environment_of(target: Target) -> dict[str, str]:
@@ -170,6 +182,7 @@ class LocalShell:
         return {name: value for name, value in every.items() if name in names or ("LC_" in names and name[:3] == "LC_")}
 
     def run(self, argv: list[str], *, env: dict[str, str], cwd: str, timeout_s: float) -> Completed:
+        timeout_s = shorten(timeout_s)
         with in_words(cwd if not os.path.isdir(cwd) else argv[0]):
             try:
                 done = subprocess.run(  # noqa: S603 - a list of arguments, no shell
@@ -228,7 +241,8 @@ def within_roots(target: Target, path: str) -> str:
         raise BadInput(f"The path {path!r} holds `..`: write where it leads instead.")
     if any(len(name.encode()) > NAME_LIMIT_BYTES for name in path.split("/")):
         raise BadInput(f"A name in the path {path[:80]}… is longer than {NAME_LIMIT_BYTES} bytes.")
-    if is_remote(target):  # where links lead is asked over the connection, when the path is about to be used
+    # Where links lead elsewhere is asked there, when the path is about to be used.
+    if target.host != this_host() or is_remote(target):
         return _within(target, path, os.path.normpath(path), [os.path.normpath(root) for root in target.roots])
     with in_words(path):
         return _within(target, path, os.path.realpath(path), [os.path.realpath(root) for root in target.roots])

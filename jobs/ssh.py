@@ -18,12 +18,14 @@ import stat
 import subprocess
 import tarfile
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from jobs.cluster_models import HOST
+from jobs.deadline import left_s
 from jobs.shells import Completed, FileFact, in_words
 from record.errors import AdapterError, BadInput
 
@@ -33,6 +35,7 @@ FILE_S = 600.0
 CONNECT_S = 10
 SLACK_S = 15.0
 TIMED_OUT = 124  # of timeout(1)
+SLOW_S = 30.0  # so long pages leave a host alone that did not answer them in time: else each would wait anew
 LONGEST_FOLDER_BYTES = 108 - len("/") - 40 - len(".0123456789abcdef") - 1  # sun_path, less the name of a socket
 COPY_BYTES = 64 * 1024 * 1024
 
@@ -85,6 +88,9 @@ for pattern; do
 done
 exit 0
 """
+
+
+_SLOW: dict["Login", float] = {}  # until when, by time.monotonic()
 
 
 class SignInNeeded(AdapterError):
@@ -283,14 +289,32 @@ class SshShell:
 
     def _ssh(self, argv: list[str], fed: bytes, *, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
         _own_folder(os.path.dirname(self.login.control_path))
+        left = left_s()
+        if left is not None:
+            timeout_s = min(timeout_s, left)
+            if self.login in _SLOW and _SLOW[self.login] > time.monotonic():
+                raise self._too_slow()
         try:
-            return subprocess.run(  # noqa: S603 - a list of arguments, no shell
+            done = subprocess.run(  # noqa: S603 - a list of arguments, no shell
                 argv, input=fed, capture_output=True, timeout=timeout_s, check=False
             )
         except subprocess.TimeoutExpired as error:
+            if left is not None:
+                _SLOW[self.login] = time.monotonic() + SLOW_S
+                raise self._too_slow() from error
             raise AdapterError(f"{self.login.host} did not answer within {timeout_s:g} s.", transient=True) from error
         except OSError as error:
             raise AdapterError(f"{argv[0]} can't be run: {error.strerror}.", transient=False) from error
+        _SLOW.pop(self.login, None)
+        return done
+
+    def _too_slow(self) -> AdapterError:
+        return AdapterError(
+            f"{self.login.host} did not answer in time, and a page waits for it no longer. It is asked again in at "
+            f"most {SLOW_S:g} s: try then. If it stays so, see whether `ssh {self.login.host}` answers on the server, "
+            "and what the target's page says. Jobs that run there go on.",
+            transient=True,
+        )
 
     def _understand(self, done: subprocess.CompletedProcess[bytes], nonce: str) -> _Said:
         stderr = done.stderr.decode(errors="replace")

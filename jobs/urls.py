@@ -9,5 +9,6 @@ urlpatterns = [
     path("targets/<int:pk>/check/", views.check, name="check"),
     path("jobs/<int:pk>/", views.job, name="job"),
     path("jobs/<int:pk>/log/", views.log, name="log"),
+    path("jobs/<int:pk>/tail/", views.tail, name="tail"),
     path("jobs/<int:pk>/cancel/", views.cancel, name="cancel"),
 ]

@@ -11,12 +11,14 @@ from jobs.check import check_target
 from jobs.forms import PIECE_BYTES, LogRequest
 from jobs.models import Job, Target
 from jobs.occupancy import with_occupancy
-from jobs.reading import show_log
+from jobs.reading import show_log, show_tail
 from jobs.services import request_cancel
 from record.access import Ability, can, require, visible
 from record.forms import ReasonForm
 from record.models import Event
-from record.pages import live_page, page_author, page_of
+from record.pages import STOP_POLLING, live_page, page_author, page_of
+
+TAIL_LINES = 30
 
 
 @require_safe
@@ -64,12 +66,25 @@ def job(request: HttpRequest, pk: int) -> HttpResponse:
     row = _job(request, pk)
     context = {
         "job": row,
-        "tails": [(stream, show_log(row, stream, lines=30)) for stream in ("out", "err")],
+        "tails": [(stream, show_tail(row, stream, lines=TAIL_LINES)) for stream in ("out", "err")],
         "events": list(Event.objects.about(row)[:30]),
         "may_cancel": not row.is_final and can(request.user, Ability.OPERATE, row.lab_id),
         "cancel_form": ReasonForm(),
     }
     return live_page(request, page="jobs/job.html", part="jobs/_job.html", context=context, final=row.is_final)
+
+
+@require_safe
+def tail(request: HttpRequest, pk: int) -> HttpResponse:
+    """The end of one of a job's logs, for a page that loads it apart since it lies at a cluster."""
+    row = _job(request, pk)
+    form = LogRequest(request.GET)
+    stream = (form.cleaned_data["stream"] if form.is_valid() else "") or "out"
+    piece = show_log(row, stream, lines=TAIL_LINES)
+    context = {"job": row, "stream": stream, "piece": piece, "empty": "Nothing was written."}
+    return render(
+        request, "jobs/_tail.html", context, status=STOP_POLLING if row.is_final and not piece.problem else 200
+    )
 
 
 @require_safe

@@ -6,7 +6,7 @@ from typing import Any
 from gates.models import Gate
 from gates.states import ENDED, GateState
 from jobs.models import Job
-from jobs.reading import Piece, show_log
+from jobs.reading import Piece, show_tail
 from record.access import Ability, Actor, can
 from record.kinds import KINDS
 from record.models import Event
@@ -83,8 +83,8 @@ def phase_page(phase: Phase, user: Actor) -> dict[str, Any]:
         "estimate": estimate(phase),
         "jobs": jobs,
         "job": live,
-        "tail": show_log(live, "out", lines=25) if live else None,
-        "tail_err": show_log(live, "err", lines=15) if live and live.is_final and live.state != "succeeded" else None,
+        "tail": show_tail(live, "out", lines=25) if live else None,
+        "tail_err": show_tail(live, "err", lines=15) if live and live.is_final and live.state != "succeeded" else None,
         "gates": list(
             Gate.objects.filter(subject_uuid=phase.uuid).select_related("decision").order_by("key", "-iteration")
         ),
@@ -122,7 +122,7 @@ def work_of(phases: list[Phase]) -> list[Work]:
     for job in Job.objects.filter(subject_uuid__in=[phase.uuid for phase in phases]).live().select_related("target"):
         jobs.setdefault(job.subject_uuid, job)
     return [
-        Work(phase, estimate(phase), job, show_log(job, "out", lines=TAIL_LINES) if job else None)
+        Work(phase, estimate(phase), job, show_tail(job, "out", lines=TAIL_LINES) if job else None)
         for phase in phases
         for job in [jobs.get(phase.uuid)]
     ]

@@ -4,6 +4,9 @@
 (() => {
   const offline = () => document.querySelector(".offline");
   const kept = new Map();
+  const toEnd = (wanted) => document.querySelectorAll("pre[data-to-end]").forEach((box) => {
+    if (wanted(box)) box.scrollTop = box.scrollHeight;
+  });
 
   document.addEventListener("htmx:beforeRequest", (event) => {
     if (document.hidden && event.detail.elt.hasAttribute("data-poll")) event.preventDefault();
@@ -22,6 +25,7 @@
       box.scrollLeft = at.left;
       box.scrollTop = at.top === Infinity ? box.scrollHeight : at.top;
     });
+    toEnd((box) => !kept.has(box.id));
   });
   for (const name of ["htmx:sendError", "htmx:timeout", "htmx:responseError"]) {
     document.addEventListener(name, () => { offline().hidden = false; });
@@ -30,6 +34,5 @@
     if (event.detail.xhr.status < 400) offline().hidden = true;
   });
 
-  const toEnd = () => document.querySelectorAll("pre[data-to-end]").forEach((box) => { box.scrollTop = box.scrollHeight; });
-  toEnd();
+  toEnd(() => true);
 })();

@@ -56,6 +56,7 @@ GET    jobs:targets            -          302 200 200 200 200 200
 GET    jobs:target             target     302 404 200 200 200 200
 POST   jobs:check              target     302 404 403 200 403 200
 GET    jobs:job                job        302 404 200 200 200 200
+GET    jobs:tail               job        302 404 200 200 200 200
 GET    jobs:log                job        302 404 200 200 200 200
 POST   jobs:cancel             job        302 404 403 302 403 302
 

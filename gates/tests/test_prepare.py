@@ -23,6 +23,7 @@ from gates.services import reopen_gate, retry_preparing, withdraw_gate
 from gates.sweep import prepare_due
 from gates.tests.doubles import Threshold, answer, ask
 from gates.tests.test_store import png
+from jobs.hosts import this_host
 from jobs.models import Job, Target
 from jobs.services import Resources, handle_final
 from record.errors import AdapterError, NotAllowed
@@ -39,7 +40,7 @@ if [ "${1##*/}" = broken ]; then echo "TS_001.mrc is cut off: 12 bytes" >&2; exi
 @pytest.fixture
 def target(lab: Lab, tmp_path: Path) -> Target:
     return Target.objects.create(
-        lab=lab, name="here", host="here", roots=[str(tmp_path)], job_folder=str(tmp_path / "jobs")
+        lab=lab, name="here", host=this_host(), roots=[str(tmp_path)], job_folder=str(tmp_path / "jobs")
     )
 
 

@@ -17,7 +17,9 @@ from record.tests.factories import People
 @pytest.fixture
 def job(lab: Lab, tmp_path: Path) -> Job:
     """A running job whose output's log is `out.log` in the test's folder."""
-    target = Target.objects.create(lab=lab, name="here", host="h", roots=[str(tmp_path)], job_folder=str(tmp_path))
+    target = Target.objects.create(
+        lab=lab, name="here", host=this_host(), roots=[str(tmp_path)], job_folder=str(tmp_path)
+    )
     return Job.objects.create(
         lab=lab,
         target=target,
@@ -114,6 +116,7 @@ def test_checking_a_target_says_in_words_what_is_wrong(client: Client, people: P
     assert client.post(check).status_code == 403
     client.force_login(people.operator)
     assert check in client.get(page).content.decode()
+    Target.objects.update(host="h")
     whole = client.post(check).content.decode()
     assert "It belongs to the host h, this is" in whole and "<h1" in whole
     Target.objects.update(host=this_host(), roots=["/no/such/folder"])

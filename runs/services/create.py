@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
+from jobs.deadline import longer
 from jobs.models import Target
 from jobs.shells import SYSTEM_PATH, Shell, shell_for, within_roots
 from record.access import Ability, require
@@ -21,6 +22,7 @@ from runs.services.naming import clean_labels, clean_run_name
 from runs.services.values import species_defaults
 
 CHECK_TIMEOUT_S = 20
+LAY_OUT_S = 30
 
 
 def create_run(
@@ -64,7 +66,8 @@ def create_run(
         conf=_own(values, spec.defaults),
         created_by=user,
     )
-    lay_out(run)
+    with longer(LAY_OUT_S):  # it has just answered
+        lay_out(run)
     with transaction.atomic():
         _insert(run, spec, species_values, author)
         advance(lock_run(run.pk))
