@@ -30,7 +30,7 @@ class TargetOutput(serializers.ModelSerializer[Target]):
         model = Target
         fields = [
             "id", "uuid", "lab", "name", "kind", "host", "roots", "job_folder", "slots", "default_time_limit_s",
-            "max_time_limit_s", "max_memory_mib", "paused", "archived_at",
+            "max_time_limit_s", "max_memory_mib", "umask", "group", "paused", "archived_at",
         ]  # fmt: skip
 
 

@@ -74,6 +74,34 @@ def _folders(target: Target) -> Iterator[Finding]:
         yield Finding(False, "It has no roots: name at least one folder that runs may write in.")
     for what, path in [("root", root) for root in target.roots] + [("job folder", target.job_folder)]:
         yield _folder(what, path)
+    if target.ownership():
+        yield _owned(target)
+
+
+def _owned(target: Target) -> Finding:
+    """Whether folders that are made there can be given the group, tried in the first that can be written."""
+    ownership = target.ownership()
+    try:
+        with tempfile.TemporaryDirectory(dir=target.job_folder, prefix=".conductor-check-") as scratch:
+            ownership.make_folder(f"{scratch}/folder")
+    except OSError as error:
+        return Finding(False, group_trouble(target, error.strerror or str(error)))
+    return Finding(True, owned_words(target))
+
+
+def group_trouble(target: Target, said: str) -> str:
+    """That the group can't be given, and what to do."""
+    return (
+        f"What is made there can't be given to the group {target.group} ({said}): the account must be a member of it "
+        "(id -nG shows its groups; it counts from its next sign-in on), or leave the target's group empty."
+    )
+
+
+def owned_words(target: Target) -> str:
+    """Whose what is made there is, in words."""
+    group = f"belongs to the group {target.group}" if target.group else ""
+    umask = f"has the umask {target.umask}" if target.umask else ""
+    return f"What is made there {' and '.join(filter(None, (group, umask)))}."
 
 
 def _folder(what: str, path: str) -> Finding:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
-from jobs.check import ENVIRONMENT_TIMEOUT_S, LEAST_FREE_GIB, Finding
+from jobs.check import ENVIRONMENT_TIMEOUT_S, LEAST_FREE_GIB, Finding, group_trouble, owned_words
 from jobs.deadline import longer
 from jobs.environment import after_lines
 from jobs.executors.slurm.client import Slurm
@@ -27,6 +27,15 @@ ln -- "$probe" "$probe.link"; code=$?
 rm -f -- "$probe" "$probe.link"
 [ $code = 0 ] && stat -f -c %T -- "$1" && df -Pk -- "$1" | tail -n 1 | tr -s ' ' | cut -d ' ' -f 4
 """
+# Makes a folder in one and gives it to a group; what is made in it must then be the group's, too.
+_TRY_GROUP = r"""
+probe=$(mktemp -d -- "$1/.conductor-check-XXXXXX") || exit 1
+trap 'rm -rf -- "$probe"' EXIT
+[ -z "$2" ] || { chgrp -- "$2" "$probe" && chmod g+s -- "$probe"; } || exit 1
+: > "$probe/file" && [ -z "$2" ] || [ "$(stat -c %G -- "$probe/file")" = "$2" ] || {
+  echo "a file made in a folder of it is of another group" >&2; exit 1
+}
+"""
 
 
 def check_cluster(target: Target) -> Iterator[Finding]:
@@ -41,8 +50,8 @@ def check_cluster(target: Target) -> Iterator[Finding]:
     slurm = Slurm(shell, cluster.site())
     checks: list[Callable[[], Iterator[Finding]]] = [
         lambda: _partitions(cluster, slurm), lambda: _submission(cluster, slurm), lambda: _waits(cluster, slurm),
-        lambda: _accounts(slurm), lambda: _folders(target, shell), lambda: _environment(target, shell),
-        lambda: _python(target, cluster, shell),
+        lambda: _accounts(slurm), lambda: _folders(target, shell), lambda: _owned(target, shell),
+        lambda: _environment(target, shell), lambda: _python(target, cluster, shell),
     ]  # fmt: skip
     with longer(ALTOGETHER_S):  # it has just answered
         for check in checks:
@@ -136,6 +145,15 @@ def _folders(target: Target, shell: Shell) -> Iterator[Finding]:
         enough = free_gib >= LEAST_FREE_GIB
         advice = "." if enough else f": tomograms need more, free at least {LEAST_FREE_GIB} GiB."
         yield Finding(enough, f"The {what} {path} can be written ({kind}); {free_gib:.1f} GiB are free{advice}")
+
+
+def _owned(target: Target, shell: Shell) -> Iterator[Finding]:
+    if not target.ownership():
+        return
+    argv = ["/bin/bash", "-c", _TRY_GROUP, "try", target.job_folder, target.group]
+    done = shell.run(argv, env=ENV, cwd="/", timeout_s=CALL_S)
+    said = (done.stderr.strip().splitlines() or ["no word"])[-1][:200]
+    yield Finding(not done.returncode, group_trouble(target, said) if done.returncode else owned_words(target))
 
 
 def _environment(target: Target, shell: Shell) -> Iterator[Finding]:

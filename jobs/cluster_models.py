@@ -96,7 +96,7 @@ class Cluster(models.Model):
         return Login(
             self.ssh_host, config_file=self.ssh_config, identity_file=self.ssh_identity,
             known_hosts=self.ssh_known_hosts, port=self.ssh_port, by_person=self.ssh_by_person,
-            control_folder=str(settings.SSH_CONTROL_FOLDER),
+            control_folder=str(settings.SSH_CONTROL_FOLDER), ownership=self.target.ownership(),
         )  # fmt: skip
 
 

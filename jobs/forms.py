@@ -61,7 +61,7 @@ class TargetForm(forms.ModelForm):
         model = Target
         fields = [
             "lab", "name", "kind", "host", "roots", "job_folder", "slots", "default_time_limit_s", "max_time_limit_s",
-            "max_memory_mib", "environment_lines", "environment_allow", "paused", "archived_at",
+            "max_memory_mib", "umask", "group", "environment_lines", "environment_allow", "paused", "archived_at",
         ]  # fmt: skip
         labels = {
             "default_time_limit_s": "Default time limit (s)",

@@ -332,6 +332,7 @@ def order_of(job: Job, *, with_script: bool = False) -> Order:
         environment_lines=job.target.environment_lines,
         stdout_path=job.stdout_path,
         stderr_path=job.stderr_path,
+        ownership=job.target.ownership(),
     )
 
 

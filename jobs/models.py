@@ -2,12 +2,13 @@
 
 import secrets
 
-from django.core.validators import MinValueValidator
+from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models
 from django.utils import timezone
 
 from jobs.cluster_models import Cluster as Cluster
 from jobs.cluster_models import ClusterWatch as ClusterWatch
+from jobs.ownership import GROUP, UMASK, Ownership
 from jobs.querysets import JobQuerySet
 from jobs.states import FINAL, JobState
 from record.models import Identified, Lab
@@ -37,6 +38,14 @@ class Target(Identified):
     default_time_limit_s = models.PositiveIntegerField(default=24 * 3600, help_text="for scripts that ask for none")
     max_time_limit_s = models.PositiveIntegerField(default=7 * 24 * 3600)
     max_memory_mib = models.PositiveIntegerField(default=8192, help_text="the most memory a job may have, MiB")
+    umask = models.CharField(
+        max_length=4, blank=True, help_text="of all that is made there, e.g. 027; empty: that of the account",
+        validators=[RegexValidator(UMASK, "Octal, and nothing taken from the owner: 022, 027, 002, 007 or 077.")],
+    )  # fmt: skip
+    group = models.CharField(
+        max_length=100, blank=True, help_text="to which the folders that are made there belong; empty: as it comes",
+        validators=[RegexValidator(GROUP, "It can't be the name of a group.")],
+    )  # fmt: skip
     environment_lines = models.TextField(blank=True, help_text="shell lines that run before each script")
     environment_allow = models.JSONField(default=list, help_text="names of our own variables that jobs may see")
     paused = models.BooleanField(default=False, help_text="nothing new is started here")
@@ -51,6 +60,10 @@ class Target(Identified):
 
     def subject(self) -> Subject:
         return Subject("target", self.uuid, f"target {self.name}")
+
+    def ownership(self) -> Ownership:
+        """Whose the files are that are made there."""
+        return Ownership(self.umask, self.group)
 
 
 class Job(Identified):

@@ -10,7 +10,7 @@ import secrets
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +21,7 @@ from jobs.deadline import shorten
 from jobs.environment import ALLOWED
 from jobs.hosts import this_host
 from jobs.models import Cluster, Target
+from jobs.ownership import Ownership
 from record.errors import AdapterError, BadInput
 
 TRANSIENT = frozenset({ENOSPC, EDQUOT, EAGAIN, EMFILE, ENFILE, ENOMEM, ESTALE})
@@ -103,7 +104,7 @@ def shell_for(target: Target) -> Shell:
             transient=True,
         )
     if login is None:
-        return LocalShell()
+        return LocalShell(target.ownership())
     from jobs.ssh import SshShell  # it builds on this module
 
     return SshShell(login)
@@ -119,6 +120,7 @@ def cluster_of(target: Target) -> Cluster:
     cluster = Cluster.objects.filter(pk=target.pk).first()
     if cluster is None:
         raise BadInput(f"Target {target.name} is a cluster, but how to reach it is not set: complete it in the admin.")
+    cluster.target = target
     return cluster
 
 
@@ -142,8 +144,11 @@ def explain(error: OSError, path: str) -> AdapterError:
     return AdapterError(f"{error.filename or path} {what}.", transient=error.errno in TRANSIENT)
 
 
+@dataclass(frozen=True)
 class LocalShell:
     """This machine's own files and commands."""
+
+    ownership: Ownership = Ownership()
 
     def glob(self, root: str, patterns: list[str]) -> dict[str, list[FileFact]]:
         return {pattern: self._matching(root, pattern) for pattern in patterns}
@@ -159,19 +164,21 @@ class LocalShell:
 
     def write(self, path: str, data: bytes) -> None:
         with in_words(path):
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            write_whole(path, data, sync=True)
+            self.ownership.make_folder(os.path.dirname(path))
+            write_whole(path, data, sync=True, settle=self.ownership.settle)
 
     def copy_tree(self, source: str, destination: str) -> None:
         with in_words(destination):
+            self.ownership.make_folder(os.path.dirname(destination))
             try:
                 shutil.copytree(source, destination, dirs_exist_ok=True)
+                self.ownership.settle_tree(destination)
             except shutil.Error as error:  # a list of (source, destination, why)
                 raise AdapterError(f"{source} can't be copied: {error.args[0][0][2]}", transient=False) from error
 
     def make_folder(self, path: str) -> None:
         with in_words(path):
-            os.makedirs(path, exist_ok=True)
+            self.ownership.make_folder(path)
 
     def real_paths(self, paths: list[str]) -> list[str]:
         with in_words(paths[0] if paths else "/"):
@@ -190,6 +197,7 @@ class LocalShell:
                     env=env,
                     cwd=cwd,
                     timeout=timeout_s,
+                    umask=self.ownership.umask_number,
                     capture_output=True,
                     stdin=subprocess.DEVNULL,
                     errors="replace",
@@ -205,8 +213,13 @@ class LocalShell:
             return sorted(_facts(root, pattern), key=lambda fact: fact.path)
 
 
-def write_whole(path: str, data: bytes, *, sync: bool, mode: int = 0o644) -> None:
-    """Write `data` beside `path` and rename it there; with `sync` it outlives a power cut. Raises OSError."""
+def write_whole(
+    path: str, data: bytes, *, sync: bool, mode: int = 0o644, settle: Callable[[str], None] | None = None
+) -> None:
+    """Write `data` beside `path` and rename it there; with `sync` it outlives a power cut. Raises OSError.
+
+    `settle` is done to it before it has its name.
+    """
     scratch = f"{path}.part{secrets.token_hex(6)}"  # of this call alone: other threads may write the same file
     try:
         descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -215,6 +228,8 @@ def write_whole(path: str, data: bytes, *, sync: bool, mode: int = 0o644) -> Non
             handle.flush()
             if sync:
                 os.fsync(handle.fileno())
+        if settle is not None:
+            settle(scratch)
         os.rename(scratch, path)
     except OSError:
         with suppress(OSError):

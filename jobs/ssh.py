@@ -26,6 +26,7 @@ from pathlib import Path
 
 from jobs.cluster_models import HOST
 from jobs.deadline import left_s
+from jobs.ownership import Ownership
 from jobs.shells import Completed, FileFact, in_words
 from record.errors import AdapterError, BadInput
 
@@ -41,11 +42,11 @@ COPY_BYTES = 64 * 1024 * 1024
 
 # Reads what to do from stdin, NUL-terminated; what is left there belongs to the command. Constant, one line.
 _LOADER = (
-    'next() { IFS= read -r -d "" "$1"; }; next nonce; next feed; next limit; next cwd; next count; '
+    'next() { IFS= read -r -d "" "$1"; }; next nonce; next feed; next limit; next umask; next cwd; next count; '
     'if [ "$count" != keep ]; then for name in $(compgen -e); do unset "$name"; done; '
     'while [ "$count" -gt 0 ]; do next pair; export "$pair"; count=$((count - 1)); done; fi; '
     'next count; argv=(); while [ "$count" -gt 0 ]; do next word; argv+=("$word"); count=$((count - 1)); done; '
-    'echo "$nonce"; echo "$nonce" >&2; '
+    'echo "$nonce"; echo "$nonce" >&2; [ -z "$umask" ] || umask "$umask"; '
     'if cd -- "$cwd"; then exec 3>&2 2> /dev/null; '  # bash's own word on a signal is no word of the command
     'if [ "$feed" = 1 ]; then command -p timeout -k 5 "$limit" "${argv[@]}" 2>&3 3>&-; '
     'else command -p timeout -k 5 "$limit" "${argv[@]}" < /dev/null 2>&3 3>&-; fi; code=$?; exec 2>&3; '
@@ -68,15 +69,37 @@ set -o pipefail
 [ -f "$1" ] && [ -r "$1" ] || { cat -- "$1"; exit 1; }
 { tail -c "+$(($2 + 1))" -- "$1" | { [ "$3" -lt 0 ] && cat || head -c "$3"; } | tee /dev/fd/3 | sha256sum >&2; } 3>&1
 """
-_WRITE = r"""
-umask "$3"
-folder=${1%/*} scratch=$1.part$$
-mkdir -p -- "$folder" && cat > "$scratch" || { rm -f -- "$scratch"; exit 1; }
+# Makes a folder and those above it. New ones are given to the group, and with the bit what is made in them, too.
+_MAKE = r"""
+give() { [ -z "$group" ] || { chgrp -- "$group" "$1" && chmod g+s -- "$1"; }; }
+make() {
+  [ ! -d "$1" ] || return 0
+  local above=${1%/*}
+  [ -z "$above" ] || make "$above" || return
+  mkdir -- "$1" || { [ -d "$1" ]; return; }
+  give "$1"
+}
+"""
+_WRITE = (
+    _MAKE
+    + r"""
+folder=${1%/*} scratch=$1.part$$ group=$3
+make "$folder" && cat > "$scratch" || { rm -f -- "$scratch"; exit 1; }
 read -r digest _ < <(sha256sum < "$scratch")
 [ "$digest" = "$2" ] || { rm -f -- "$scratch"; exit 3; }
+[ -z "$group" ] || chgrp -- "$group" "$scratch" || { rm -f -- "$scratch"; exit 1; }
 sync -- "$scratch" 2>/dev/null || sync
 mv -T -- "$scratch" "$1" || { rm -f -- "$scratch"; exit 1; }
 """
+)
+_UNPACK = (
+    _MAKE
+    + r"""
+group=$2
+make "$1" && tar -x -f - -C "$1" --no-same-owner --no-same-permissions || exit 1
+[ -z "$group" ] || { chgrp -R -- "$group" "$1" && find "$1" -type d -exec chmod g+s -- {} +; }
+"""
+)
 _GLOB = r"""
 shopt -s globstar nullglob
 cd -- "$1" 2>/dev/null || { [ ! -e "$1" ] && exit 0; cd -- "$1" || exit 1; }
@@ -117,7 +140,7 @@ class Login:
     by_person: bool = False
     control_folder: str = ""
     keep_s: int = 600
-    umask: str = "022"
+    ownership: Ownership = Ownership()
 
     def __post_init__(self) -> None:
         if not HOST.match(self.host):
@@ -201,21 +224,21 @@ class SshShell:
         return int(self._bash('stat -L -c %s -- "$1"', [path], path=path).stdout)
 
     def write(self, path: str, data: bytes) -> None:
-        words = [path, hashlib.sha256(data).hexdigest(), self.login.umask]
+        words = [path, hashlib.sha256(data).hexdigest(), self.login.ownership.group]
         said = self._bash(_WRITE, words, path=path, feed=data, timeout_s=FILE_S, also_ok=("3",))
         if said.code == "3":
             raise AdapterError(f"{path} arrived changed on {self.login.host}; nothing was written.", transient=True)
 
     def copy_tree(self, source: str, destination: str) -> None:
         packed, digests = _pack(source)
-        script = 'umask "$2"; mkdir -p -- "$1" && tar -x -f - -C "$1" --no-same-owner'
-        self._bash(script, [destination, self.login.umask], path=destination, feed=packed, timeout_s=FILE_S)
+        words = [destination, self.login.ownership.group]
+        self._bash(_UNPACK, words, path=destination, feed=packed, timeout_s=FILE_S)
         check = 'cd -- "$1" && sha256sum --check --quiet --strict - >&2'
         if digests:
             self._bash(check, [destination], path=destination, feed=digests, timeout_s=FILE_S)
 
     def make_folder(self, path: str) -> None:
-        self._bash('umask "$2"; mkdir -p -- "$1"', [path, self.login.umask], path=path)
+        self._bash(f'{_MAKE} group=$2; make "$1"', [path, self.login.ownership.group], path=path)
 
     def real_paths(self, paths: list[str]) -> list[str]:
         if not paths:
@@ -270,7 +293,7 @@ class SshShell:
             raise AdapterError("An argument or a variable holds a NUL character.", transient=False)
         nonce = f"conductor-{secrets.token_hex(12)}"
         pairs = None if env is None else [f"{name}={value}" for name, value in env.items()]
-        head = [nonce, "1" if feed is not None else "0", f"{timeout_s:g}", cwd]
+        head = [nonce, "1" if feed is not None else "0", f"{timeout_s:g}", self.login.ownership.umask, cwd]
         head += ["keep"] if pairs is None else [str(len(pairs)), *pairs]
         head += [str(len(argv)), *argv]
         fed = b"".join(word.encode(errors="surrogateescape") + b"\0" for word in head) + (feed or b"")
@@ -370,6 +393,12 @@ def _explain(stderr: str, path: str) -> AdapterError:
     return AdapterError(f"{path} failed: {last[:300]}.", transient=any(each in stderr for each in _PASSING))
 
 
+def _for_anybody(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """All that a mode can allow: what is taken away from it is up to the umask there."""
+    member.mode = 0o777 if member.isdir() or member.mode & 0o100 else 0o666
+    return member
+
+
 def _pack(source: str) -> tuple[bytes, bytes]:
     """(a tar of everything below `source`, its digests as sha256sum reads them). Links are followed."""
     packed = io.BytesIO()
@@ -378,7 +407,7 @@ def _pack(source: str) -> tuple[bytes, bytes]:
         with tarfile.open(fileobj=packed, mode="w", dereference=True) as archive:
             for path in sorted(Path(source).rglob("*")):
                 name = str(path.relative_to(source))
-                archive.add(path, arcname=name, recursive=False)
+                archive.add(path, arcname=name, recursive=False, filter=_for_anybody)
                 if path.is_file():
                     digests.append(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {name}\n")
                 if packed.tell() > COPY_BYTES:

@@ -178,7 +178,7 @@ class Submitter:
             work_dir=job.work_dir, job_folder=job.job_folder or self.target.job_folder,
             environment=self._environment(job), environment_lines=self.target.environment_lines,
             stdout_path=job.stdout_path, stderr_path=job.stderr_path, job_name=name_of(job),
-            time_limit_s=job.time_limit_s, requeue=self.cluster.requeue,
+            time_limit_s=job.time_limit_s, requeue=self.cluster.requeue, ownership=self.target.ownership(),
         )  # fmt: skip
 
     def _environment(self, job: Job) -> dict[str, Any]:

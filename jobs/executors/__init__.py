@@ -7,6 +7,7 @@ from typing import Protocol
 
 from django.utils.module_loading import import_string
 
+from jobs.ownership import Ownership
 from record.errors import BadInput
 
 # kind of target -> the class that runs jobs there
@@ -29,6 +30,7 @@ class Order:
     environment_lines: str
     stdout_path: str
     stderr_path: str
+    ownership: Ownership = Ownership()
 
     @property
     def folder(self) -> str:

@@ -38,17 +38,18 @@ class LocalExecutor:
         claim = _claim_after(before)
         interpreter = self._interpreter(order)
         with in_words(order.folder):
-            os.makedirs(f"{order.folder}/script", exist_ok=True)
+            order.ownership.make_folder(f"{order.folder}/script")
             point("folder_made")
             script_path = f"{order.folder}/script/{order.script_name}"
             if not os.path.exists(script_path):
-                write_whole(script_path, order.script.encode(), sync=False, mode=0o755)
+                write_whole(script_path, order.script.encode(), sync=False, mode=0o755, settle=order.ownership.settle)
             guard_path = f"{order.folder}/guard.{order.generation}.sh"
             command = after_lines(order.environment_lines, [*interpreter, script_path])
             text = guard_text(folder=order.folder, claim=claim, command=command)
-            write_whole(guard_path, text.encode(), sync=False)
+            write_whole(guard_path, text.encode(), sync=False, settle=order.ownership.settle)
             try:
                 os.mkdir(f"{order.folder}/submit.{order.generation}")
+                order.ownership.settle(f"{order.folder}/submit.{order.generation}")
             except FileExistsError:
                 raise AdapterError(
                     f"Generation {order.generation} of this job has been handed over before.", transient=True
@@ -81,7 +82,7 @@ class LocalExecutor:
         """Take the next claim ourselves, so that a guard that comes late finds it taken."""
         while (before := self.look(order)).seen in CLAIMS:
             with in_words(order.folder):
-                os.makedirs(order.folder, exist_ok=True)
+                order.ownership.make_folder(order.folder)
                 mark = f"{order.folder}/owner.{CLOSED_MARK}"
                 Path(mark).write_text(f"{CLOSED_MARK}\n")
                 with suppress(FileExistsError):  # somebody was quicker: look again
@@ -104,8 +105,10 @@ class LocalExecutor:
         bash = shutil.which("bash") or "/bin/bash"
         with in_words(order.stdout_path):
             for path in (order.stdout_path, order.stderr_path):
-                os.makedirs(os.path.dirname(path), exist_ok=True)
+                order.ownership.make_folder(os.path.dirname(path))
             with open(order.stdout_path, "ab") as stdout, open(order.stderr_path, "ab") as stderr:
+                for path in (order.stdout_path, order.stderr_path):
+                    order.ownership.settle(path)
                 point("before_spawn")
                 forks_before = processes.forks()
                 guard = _start(order, [bash, guard_path], stdout.fileno(), stderr.fileno())
@@ -148,6 +151,7 @@ def _start(order: Order, argv: list[str], stdout: int, stderr: int) -> subproces
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,
+            umask=order.ownership.umask_number,
             start_new_session=True,
         )
     except OSError as error:

@@ -9,7 +9,7 @@ from jobs.hosts import this_host
 from jobs.lost import settle_lost
 from jobs.models import Cluster, Job, Target
 from jobs.tests.cluster.slurm import SlurmCluster
-from jobs.tests.cluster.sshd import SshServer
+from jobs.tests.cluster.sshd import SshServer, second_group
 from record.errors import BadInput, InvalidTransition
 from record.models import Decision, Event, Lab
 from record.services import Author
@@ -77,6 +77,12 @@ def test_over_ssh(target: Target, plain_slurm: SlurmCluster, ssh_server: SshServ
     )  # fmt: skip
     target.refresh_from_db()
     assert bad(target) == []
+    target.group = second_group(ssh_server.user)
+    assert said(target)[f"What is made there belongs to the group {target.group}."]
+    target.group = "no-such-group"
+    (words,) = bad(target)
+    assert "can't be given to the group no-such-group (chgrp: invalid group" in words
+    target.group = ""
     Cluster.objects.update(ssh_by_person=True, ssh_port=1)
     (words,) = bad(target)
     assert "cluster needs a sign-in" in words

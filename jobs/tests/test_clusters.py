@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from jobs.check import check_target
 from jobs.clusters import drive_cluster, nudge_clusters
 from jobs.executors.slurm.site import Site
 from jobs.following import folder_of, name_of
@@ -19,6 +20,8 @@ from jobs.services import Resources, request_cancel
 from jobs.states import JobState
 from jobs.tests.cluster.needs import find
 from jobs.tests.cluster.slurm import SlurmCluster
+from jobs.tests.cluster.sshd import ordinary_user, second_group
+from jobs.tests.test_shell_contract import kept
 from record.models import Event, Lab
 from record.services import Author
 
@@ -166,6 +169,27 @@ def test_time(run: Callable[..., Job], slurm: SlurmCluster) -> None:
     job = drive(run("sleep 100"), "running")
     slurm.update(f"JobId={job.native_id}", "EndTime=now+2")
     assert drive(job, "timed_out", within_s=60).reason == "It ran into its time limit."
+
+
+def test_what_a_job_makes_has_the_targets_umask_and_group(
+    run: Callable[..., Job], target: Target, tmp_path: Path
+) -> None:
+    group = second_group(ordinary_user())
+    Target.objects.update(umask="027", group=group)
+    target.refresh_from_db()
+    job = run("touch logs/made; umask > seen", target=target, lines="#SBATCH -o logs/%x.out\n")
+
+    job = drive(job, "succeeded")
+
+    folder = Path(folder_of(job))
+    exits = next(folder.glob("exit.*"))
+    for path in (folder.parent, folder, folder / "submit.1", tmp_path / "logs"):
+        assert kept(path) == ("2750", group), path
+    for path in (exits, folder / "owner", folder / "id", Path(job.stdout_path), tmp_path / "logs" / "made"):
+        assert kept(path) == ("640", group), path
+    assert (tmp_path / "seen").read_text() == "0027\n"
+    words = f"What is made there belongs to the group {group} and has the umask 027."
+    assert [each.ok for each in check_target(target) if each.message == words] == [True]
 
 
 def test_an_array(run: Callable[..., Job], tmp_path: Path) -> None:

@@ -2,15 +2,17 @@
 
 import os
 import pwd
+import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from jobs.ownership import Ownership
 from jobs.shells import LocalShell, Shell
 from jobs.ssh import Login, SshShell
-from jobs.tests.cluster.sshd import SshServer
+from jobs.tests.cluster.sshd import SshServer, second_group
 from record.errors import AdapterError, BadInput
 
 ENV = {"PATH": "/usr/bin:/bin"}
@@ -41,6 +43,47 @@ def login_of(server: SshServer, **given: object) -> Login:
         "control_folder": str(server.folder / "control"), "keep_s": 20,
     }  # fmt: skip
     return Login("cluster", **(known | given))  # type: ignore[arg-type]
+
+
+def kept(path: Path) -> tuple[str, str]:
+    """(mode, group) of a file or folder."""
+    return f"{stat.S_IMODE(path.stat().st_mode):o}", path.group()
+
+
+@pytest.mark.parametrize(("umask", "file", "folder"), [("027", "640", "2750"), ("2", "664", "2775")])
+def test_what_is_made_has_its_umask_and_group(place: Place, tmp_path: Path, umask: str, file: str, folder: str) -> None:
+    group = second_group(pwd.getpwuid(place.folder.stat().st_uid).pw_name)
+    ownership = Ownership(umask.zfill(3), group)
+    shell = place.shell
+    if isinstance(shell, SshShell):
+        shell = SshShell(replace(shell.login, ownership=ownership))
+    else:
+        shell = LocalShell(ownership)
+    source = tmp_path / "source"
+    (source / "below").mkdir(parents=True, mode=0o700)
+    (source / "below" / "script.sh").write_text("true")
+    (source / "below" / "script.sh").chmod(0o755)
+
+    shell.write(f"{place.folder}/one/two/file", b"text")
+    shell.make_folder(f"{place.folder}/made/deep")
+    shell.copy_tree(str(source), f"{place.folder}/tree")
+    shell.run(["touch", f"{place.folder}/made/deep/touched"], env=ENV, cwd="/", timeout_s=10)
+
+    for name in ("one", "one/two", "made", "made/deep", "tree", "tree/below"):
+        assert kept(place.folder / name) == (folder, group), name
+    for name in ("one/two/file", "made/deep/touched"):
+        assert kept(place.folder / name) == (file, group), name
+    assert kept(place.folder / "tree/below/script.sh") == (f"{0o777 & ~int(umask, 8):o}", group)
+    assert place.folder.group() != group  # what was there stays as it was
+
+
+def test_a_group_that_can_not_be_given_is_told(place: Place) -> None:
+    ownership = Ownership(group="no-such-group")
+    shell: Shell = LocalShell(ownership)
+    if isinstance(place.shell, SshShell):
+        shell = SshShell(replace(place.shell.login, ownership=ownership))
+    with pytest.raises(AdapterError, match="no-such-group"):
+        shell.make_folder(f"{place.folder}/made")
 
 
 @pytest.mark.parametrize("data", [b"", b"text\n", bytes(range(256)) * 5000], ids=["empty", "text", "binary"])

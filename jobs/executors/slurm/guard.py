@@ -24,7 +24,7 @@ LEFT_OUT = frozenset({"--wait", "-W", "--test-only"})
 
 _GUARD = r"""
 # Runs one job once, and writes down how it ended. The script that it runs is the lab's own, untouched.
-folder=@FOLDER@
+@UMASK@folder=@FOLDER@
 command=(@COMMAND@)
 job=${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}
 unit=$job${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}.${SLURM_RESTART_COUNT:-0}
@@ -80,6 +80,7 @@ def batch_text(order: SlurmOrder) -> str:
     script_path = f"{order.folder}/script/{order.script_name}"
     command = after_lines(order.environment_lines, [*shebang(order.script), script_path])
     known = {
+        "@UMASK@": f"umask {order.ownership.umask}\n" if order.ownership.umask else "",
         "@FOLDER@": shlex.quote(order.folder),
         "@COMMAND@": shlex.join(command),
         "@GENERATION@": str(order.generation),

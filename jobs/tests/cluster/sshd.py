@@ -1,6 +1,7 @@
 """A real OpenSSH server on loopback with one ordinary user, keys only."""
 
 import getpass
+import grp
 import os
 import pwd
 import shutil
@@ -13,6 +14,7 @@ from jobs.tests.cluster.needs import find, need, refuse
 
 PROGRAMS = {"sshd": "openssh-server", "ssh": "openssh-client", "ssh-keygen": "openssh-client", "setpriv": "util-linux"}
 TEST_USER = "conductor-test"
+TEST_GROUP = "conductor-lab"
 START_S = 10.0
 
 SERVER_CONF = """\
@@ -119,6 +121,19 @@ def ordinary_user() -> str:
     except KeyError:
         _make_user()
     return TEST_USER
+
+
+def second_group(user: str) -> str:
+    """The name of a group of the user's besides their own; made where we are root."""
+    if os.geteuid() == 0:
+        subprocess.run(["groupadd", "--force", TEST_GROUP], check=True, timeout=30)
+        subprocess.run(["usermod", "--append", "--groups", TEST_GROUP, user], check=True, timeout=30)
+        return TEST_GROUP
+    for number in os.getgroups():
+        if number != pwd.getpwnam(user).pw_gid:
+            return grp.getgrgid(number).gr_name
+    refuse(f"{user} is in one group only")
+    raise AssertionError
 
 
 def _make_user() -> None:
