@@ -36,12 +36,12 @@ def target(lab: Lab, ssh_server: SshServer, settings: Any) -> Iterator[Target]:
     target = Target.objects.create(
         lab=lab, name="far", kind="slurm", host=this_host(), roots=[home], job_folder=f"{home}/jobs"
     )
-    Cluster.objects.create(
+    cluster = Cluster.objects.create(
         target=target, shell=ShellKind.SSH, ssh_host="cluster", ssh_config=str(ssh_server.config),
         ssh_known_hosts=str(ssh_server.known_hosts),
     )  # fmt: skip
     yield target
-    login = Cluster(ssh_host="cluster", ssh_config=str(ssh_server.config), shell=ShellKind.SSH).login()
+    login = cluster.login()
     assert login
     SshShell(login).close()
     ssh._SLOW.clear()
