@@ -1,28 +1,32 @@
 """Whether this installation is alive: the database, `conduct`, the task workers, and the targets."""
 
+from collections import Counter
 from datetime import datetime
 from typing import Any
 
 from django.utils import timezone
 
+from jobs.conditions import Condition, Fare, conditions
 from jobs.drain import draining
 from jobs.models import ConductLease, Pulse
-from jobs.stuck import stuck_targets
 
 CONDUCT_SILENT_S = 60.0
 PULSE_SILENT_S = 180.0
 
 
-def check_health() -> dict[str, Any]:
+def check_health(*, named: bool = False) -> dict[str, Any]:
     """Ages in seconds of the last sign of life; None where there never was one. Raises where the database fails.
 
-    It names no target and no lab, since anybody may ask.
+    Anybody may ask: so targets are only counted by how they fare, unless they are to be `named`. A cluster that can't
+    be reached makes nothing here ill: no restart would mend it.
     """
     conduct_s, pulse_s = conduct_age_s(), pulse_age_s()
     conduct = conduct_s is not None and conduct_s < CONDUCT_SILENT_S
     workers = pulse_s is not None and pulse_s < PULSE_SILENT_S
-    stuck = stuck_targets().count()
-    return {
+    targets = conditions()
+    fares = Counter(condition.fare for condition in targets)
+    stuck = fares[Fare.STUCK]
+    health = {
         "ok": conduct and workers and not stuck,
         "database": True,
         "conduct": conduct,
@@ -31,7 +35,20 @@ def check_health() -> dict[str, Any]:
         "pulse_age_s": pulse_s,
         "targets": not stuck,
         "targets_stuck": stuck,
+        "targets_by_state": dict(sorted(fares.items())),
         "draining": draining() is not None,
+    }
+    return health | ({"each_target": [_told(condition) for condition in targets]} if named else {})
+
+
+def _told(condition: Condition) -> dict[str, Any]:
+    return {
+        "lab": condition.target.lab.slug,
+        "target": condition.target.name,
+        "state": condition.fare,
+        "failures": condition.failures,
+        "rests_until": condition.rests_until,
+        "problem": condition.problem,
     }
 
 

@@ -4,8 +4,6 @@ So they are the same whichever web process answers, and none of them has to coun
 live (by partial indexes) or one row a lab; none walks through what has ended.
 """
 
-import hmac
-import ipaddress
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -15,35 +13,23 @@ from typing import Any
 from django.conf import settings
 from django.db import connection
 from django.db.models import Count, Min
-from django.http import HttpRequest
 from django.utils import timezone
 from prometheus_client import CONTENT_TYPE_LATEST as CONTENT_TYPE_LATEST
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from conductor_site.address import client_address
 from conductor_site.health import conduct_age_s, pulse_age_s
 from gates.models import Gate
 from gates.states import ENDED, GateState
+from jobs.conditions import Condition, Fare, conditions
 from jobs.drain import draining
-from jobs.models import Job, Target
-from jobs.occupancy import with_occupancy
-from jobs.stuck import stuck_targets
+from jobs.models import Job
 from record.models import ChainHead
 from runs.models import Phase, Run
 from runs.states import PhaseState, RunState
 
 LIVE_RUNS = [RunState.RUNNING, RunState.PAUSED]
 TOLD_PHASES = [PhaseState.READY, PhaseState.RUNNING, PhaseState.VERIFYING, PhaseState.CHECKPOINT, PhaseState.FAILED]
-
-
-def may_scrape(request: HttpRequest) -> bool:
-    """Whether the request carries the token (`Authorization: Bearer ...`) or comes from an address that is let in."""
-    given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-    if settings.METRICS_TOKEN and hmac.compare_digest(given.encode(), settings.METRICS_TOKEN.encode()):
-        return True
-    address = client_address(request)
-    return address is not None and any(address in ipaddress.ip_network(each) for each in settings.METRICS_FROM)
 
 
 def render_metrics() -> bytes:
@@ -78,25 +64,37 @@ def _tasks() -> Iterator[Metric]:
 
 
 def _targets() -> Iterator[Metric]:
-    labels = ["lab", "target"]
-    slots = GaugeMetricFamily("conductor_target_slots", "Jobs that may run at once.", labels=labels)
-    paused = GaugeMetricFamily("conductor_target_paused", "1 while nothing new is started there.", labels=labels)
-    stuck = GaugeMetricFamily(
-        "conductor_target_stuck", "1 where jobs wait though slots are free: who should start them?", labels=labels
-    )
-    away = GaugeMetricFamily(
-        "conductor_target_jobs_away", "Jobs handed over and not known to have ended.", labels=labels
-    )
-    waiting = GaugeMetricFamily("conductor_target_jobs_planned", "Jobs planned and not handed over.", labels=labels)
-    held_up = set(stuck_targets().values_list("pk", flat=True))
-    for target in with_occupancy(Target.objects.filter(archived_at=None).select_related("lab")):
-        named = [target.lab.slug, target.name]
-        slots.add_metric(named, target.slots)
-        paused.add_metric(named, float(target.paused))
-        stuck.add_metric(named, float(target.pk in held_up))
-        away.add_metric(named, target.away)
-        waiting.add_metric(named, target.planned)
-    yield from (slots, paused, stuck, away, waiting)
+    told = conditions()
+    now = timezone.now()
+    for name, words, value in TARGET_FIGURES:
+        metric = GaugeMetricFamily(f"conductor_target_{name}", words, labels=["lab", "target"])
+        for each in told:
+            metric.add_metric([each.target.lab.slug, each.target.name], float(value(each, now)))
+        yield metric
+
+
+def _rest_s(told: Condition, now: datetime) -> float:
+    return (told.rests_until - now).total_seconds() if told.rests_until else 0.0
+
+
+TARGET_FIGURES: list[tuple[str, str, Callable[[Any, datetime], float]]] = [
+    ("slots", "Jobs that may run at once.", lambda told, _: told.target.slots),
+    ("paused", "1 while nothing new is started there.", lambda told, _: told.target.paused),
+    (
+        "stuck",
+        "1 where jobs wait though slots are free: who should start them?",
+        lambda told, _: told.fare == Fare.STUCK,
+    ),
+    ("failures", "How often in a row the cluster could not be asked.", lambda told, _: told.failures),
+    ("rest_seconds", "How long the cluster is still left alone.", _rest_s),
+    (
+        "needs_sign_in",
+        "1 where a person has to open the connection.",
+        lambda told, _: told.fare == Fare.NEEDS_SIGN_IN,
+    ),
+    ("jobs_away", "Jobs handed over and not known to have ended.", lambda told, _: told.target.away),
+    ("jobs_planned", "Jobs planned and not handed over.", lambda told, _: told.target.planned),
+]
 
 
 def _jobs() -> Iterator[Metric]:

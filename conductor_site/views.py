@@ -20,6 +20,7 @@ from conductor_site.forms import SignInForm
 from conductor_site.health import check_health
 from conductor_site.home import look_around
 from conductor_site.middleware import error_page, storage_trouble, unavailable
+from conductor_site.scraping import may_scrape
 from conductor_site.signin import remember_browser
 from record.pages import live_page
 
@@ -58,9 +59,12 @@ def home(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def healthz(request: HttpRequest) -> JsonResponse:
-    """Whether the database, `conduct` and the task workers answer and targets take up work; 503 if one does not."""
+    """Whether the database, `conduct` and the task workers answer and targets take up work; 503 if one does not.
+
+    Each target is named to whoever may read the metrics.
+    """
     try:
-        health = check_health()
+        health = check_health(named=may_scrape(request))
     except DatabaseError:
         return JsonResponse({"ok": False, "database": False}, status=503)
     return JsonResponse(health, status=200 if health["ok"] else 503)
@@ -71,7 +75,7 @@ def healthz(request: HttpRequest) -> JsonResponse:
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
     """Figures for Prometheus, for whoever knows the token or comes from an address that is let in."""
-    from conductor_site.metrics import CONTENT_TYPE_LATEST, may_scrape, render_metrics  # 0.1 s, not at every start
+    from conductor_site.metrics import CONTENT_TYPE_LATEST, render_metrics  # 0.1 s, not at every start
 
     if not (settings.METRICS_TOKEN or settings.METRICS_FROM):
         raise Http404("No metrics are given out: set CONDUCTOR_METRICS_TOKEN or CONDUCTOR_METRICS_FROM.")

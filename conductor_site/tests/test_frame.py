@@ -116,6 +116,7 @@ def test_health_needs_no_sign_in_and_tells_what_is_silent(client: Client, db: No
         "pulse_age_s": None,
         "targets": True,
         "targets_stuck": 0,
+        "targets_by_state": {},
         "draining": False,
     }
 

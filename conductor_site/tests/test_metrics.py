@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from conductor_site.metrics import render_metrics
 from conductor_site.tests.world import World, make_job, make_world
 from jobs.drain import begin_drain
-from jobs.models import ConductLease, Job, Pulse
+from jobs.models import ClusterWatch, ConductLease, Job, Pulse, Target
 from record.models import Lab
 from record.tests.factories import People
 
@@ -71,6 +71,49 @@ def test_a_job_that_nobody_takes_up_makes_its_target_stuck(world: World, client:
     assert client.get("/healthz").json()["targets_stuck"] == 1
     Job.objects.update(held=True)
     assert figures(render_metrics().decode())[named] == 0
+
+
+NAMES = ["conductor_target_failures", "conductor_target_rest_seconds", "conductor_target_needs_sign_in"]
+
+
+@pytest.mark.parametrize(
+    ("watch", "state"),
+    [
+        ({"failures": 3, "problem": "login failed", "rests_s": 40}, "unreachable"),
+        ({"failures": 1, "sign_in": "ssh cluster", "rests_s": 40}, "needs_sign_in"),
+        ({"busy": 1, "busy_s": 40}, "busy"),
+        ({"failures": 3, "rests_s": -300}, "stuck"),
+        ({}, "stuck"),
+    ],
+)
+def test_a_cluster_that_rests_is_told_and_makes_nothing_ill(
+    watch: dict[str, Any], state: str, world: World, client: Client, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.shells.shell_for", None)  # nothing is asked of a target
+    settings.METRICS_TOKEN = TOKEN
+    now = timezone.now()
+    Target.objects.filter(pk=world.target.pk).update(kind="slurm")
+    Job.objects.update(planned_at=now - timedelta(minutes=5))
+    rests_s, busy_s = watch.pop("rests_s", None), watch.pop("busy_s", None)
+    ClusterWatch.objects.create(
+        target=world.target,
+        closed_until=rests_s and now + timedelta(seconds=rests_s),
+        submit_after=busy_s and now + timedelta(seconds=busy_s),
+        **watch,
+    )
+
+    asked = client.get("/healthz", headers={"Authorization": f"Bearer {TOKEN}"}).json()
+    (told,) = asked["each_target"]
+    assert (told["target"], told["state"]) == (world.target.name, state)
+    assert told["failures"] == watch.get("failures", 0) and told["problem"] == watch.get("problem", "")
+    assert (told["rests_until"] is not None) == (state not in ("stuck",))
+    assert asked["targets_by_state"] == {state: 1} and asked["targets"] == (state != "stuck")
+    assert "each_target" not in client.get("/healthz").json()
+
+    shown = figures(render_metrics().decode())
+    failures, rest_s, sign_in = (shown[name, world.lab.slug, world.target.name] for name in NAMES)
+    assert (failures, sign_in) == (watch.get("failures", 0), state == "needs_sign_in")
+    assert (0 < rest_s <= 40) == (told["rests_until"] is not None)
 
 
 def test_a_full_or_paused_target_is_not_stuck(world: World) -> None:
