@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-from record.logkeys import current_keys
+from record.logkeys import keys_of
 
 FORMATS = ["LINE", "JSON"]
 
@@ -20,7 +20,7 @@ class OneLine(logging.Formatter):
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's own name)
-        keys = "".join(f" {name}={value}" for name, value in current_keys().items())
+        keys = "".join(f" {name}={value}" for name, value in keys_of(record).items())
         record.message = _CONTROL.sub(_escaped, record.message + (f" |{keys}" if keys else ""))
         return super().formatMessage(record)
 
@@ -31,7 +31,7 @@ class JsonLine(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, Any] = {"at": at, "level": record.levelname, "logger": record.name}
-        line |= {"message": record.getMessage()} | current_keys()
+        line |= {"message": record.getMessage()} | keys_of(record)
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line)

@@ -27,6 +27,7 @@ from jobs.states import JobState
 from jobs.submitting import Submitter
 from jobs.sweep import handle_unhandled_at
 from record.errors import AdapterError, ConductorError, StaleState
+from record.logkeys import about
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +49,8 @@ def drive_cluster(target_id: int) -> int:
     if target is None or not _take_turn(target):
         return 0
     try:
-        return _Round(target).run()
+        with about(target=target.name):
+            return _Round(target).run()
     finally:
         mine = ClusterWatch.objects.filter(pk=target.pk, driver=processes.own_identity())
         mine.update(driver="", driver_until=None, nudged_at=None)
@@ -122,19 +124,22 @@ class _Round:
         """A job that can't be dealt with must not stop the others; a cluster that can't be reached stops all."""
         moved = 0
         for job in jobs:
-            try:
-                moved += int(act(job))
-            except StaleState as error:
-                log.info("job %s: %s", job.token, error.message)
-            except AdapterError:
-                raise
-            except DATABASE_AWAY:
-                raise
-            except ConductorError as error:
-                log.warning("job %s can't be looked after: %s", job.token, error.message)
-            except Exception:
-                log.exception("job %s could not be looked after; it is tried again", job.token)
+            with about(**job.log_keys()):
+                moved += self._try(job, act)
         return moved
+
+    def _try(self, job: Job, act: Callable[[Job], int]) -> int:
+        try:
+            return int(act(job))
+        except StaleState as error:
+            log.info("job %s: %s", job.token, error.message)
+        except (AdapterError, *DATABASE_AWAY):
+            raise
+        except ConductorError as error:
+            log.warning("job %s can't be looked after: %s", job.token, error.message)
+        except Exception:
+            log.exception("job %s could not be looked after; it is tried again", job.token)
+        return 0
 
     def _cancelling(self) -> list[Job]:
         wanted = Job.objects.away().filter(target=self.target, cancel_requested_at__isnull=False)

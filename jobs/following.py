@@ -21,6 +21,7 @@ from jobs.executors.slurm.states import Standing
 from jobs.models import Cluster, Job, Target
 from jobs.states import JOB, JobState
 from record.errors import ConductorError, StaleState
+from record.logkeys import about
 
 log = logging.getLogger(__name__)
 
@@ -71,11 +72,12 @@ class Follower:
         return 0
 
     def _guarded(self, job: Job, status: Status) -> int:
-        try:
-            return self._go_on(job, status)
-        except StaleState as error:
-            log.info("job %s: %s", job.token, error.message)
-            return 0
+        with about(**job.log_keys()):
+            try:
+                return self._go_on(job, status)
+            except StaleState as error:
+                log.info("job %s: %s", job.token, error.message)
+                return 0
 
     def _go_on(self, job: Job, status: Status) -> int:
         """It waits or runs: write down which."""
@@ -104,14 +106,19 @@ class Follower:
         folders = self.slurm.read_folders([folder_of(job) for job, _ in found])[1]
         moved = 0
         for job, status in found:
-            try:
-                moved += self._settle_one(job, status, folders[folder_of(job)])
-            except StaleState as error:
-                log.info("job %s: %s", job.token, error.message)
-            except ConductorError as error:
-                log.warning("job %s can't be settled: %s", job.token, error.message)
-                say(job, f"It can't be settled just now: {error.message}")
+            with about(**job.log_keys()):
+                moved += self._try_to_settle(job, status, folders[folder_of(job)])
         return moved
+
+    def _try_to_settle(self, job: Job, status: Status | None, folder: TokenFolder) -> int:
+        try:
+            return self._settle_one(job, status, folder)
+        except StaleState as error:
+            log.info("job %s: %s", job.token, error.message)
+        except ConductorError as error:
+            log.warning("job %s can't be settled: %s", job.token, error.message)
+            say(job, f"It can't be settled just now: {error.message}")
+        return 0
 
     def _settle_one(self, job: Job, status: Status | None, folder: TokenFolder) -> int:
         job_id = split_native_id(job.native_id)[0]

@@ -89,7 +89,7 @@ class Hands:
 
     def _guarded(self, job: Job, act: Callable[[Job], None]) -> None:
         """One row that can't be dealt with must not stop the others; it is tried again, later each time."""
-        with about(job=job.token, run=job.root_uuid, target=job.target.name):
+        with about(**job.log_keys()):
             self._try(job, act)
 
     def _try(self, job: Job, act: Callable[[Job], None]) -> None:

@@ -146,6 +146,10 @@ class Job(Identified):
     def subject(self) -> Subject:
         return Subject("job", self.uuid, f"job {self.name}", self.root_uuid)
 
+    def log_keys(self) -> dict[str, object]:
+        """What lines of the log about it carry: see record.logkeys."""
+        return {"job": self.token, "run": self.root_uuid, "target": self.target.name}
+
 
 class ConductLease(models.Model):
     """Which `conduct` ticks. One row a name; taken over once it has expired."""

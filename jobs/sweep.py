@@ -30,5 +30,5 @@ def _follow_end(pk: int) -> bool:
     job = Job.objects.unhandled().select_related("target").filter(pk=pk).first()
     if job is None:
         return False
-    with about(job=job.token, run=job.root_uuid, target=job.target.name):
+    with about(**job.log_keys()):
         return handle_final(job)

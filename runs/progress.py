@@ -8,6 +8,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from jobs.shells import shell_for
+from record.logkeys import about
 from runs.models import Phase, TiltSeries
 from runs.pipeline.spec import spec_of
 from runs.querysets import PhaseQuerySet
@@ -57,12 +58,17 @@ def to_look_at(phases: PhaseQuerySet) -> list[int]:
 def look_at_progress(phase_id: int) -> bool:
     """Read a running phase's progress from disk; whether it has changed."""
     phase = Phase.objects.with_run().get(pk=phase_id)
+    with about(run=phase.run.uuid, target=phase.run.target.name):
+        return _look_at(phase)
+
+
+def _look_at(phase: Phase) -> bool:
     active = TiltSeries.objects.filter(run=phase.run, excluded_by=None).values_list("name", flat=True)
     look = look_for(phase, spec_of(phase.run.snapshot), sorted(active))
     done, total = count_done(shell_for(phase.run.target), look)
     changed = (done, total) != (phase.items_done, phase.items_total)
     # Conditional: the phase's end may have been recorded meanwhile, and knows better.
-    running = Phase.objects.filter(pk=phase_id, state=PhaseState.RUNNING, attempt=phase.attempt)
+    running = Phase.objects.filter(pk=phase.pk, state=PhaseState.RUNNING, attempt=phase.attempt)
     running.update(
         looked_at=timezone.now(),
         items_done=done,

@@ -15,6 +15,7 @@ from gates.services.statements import read_statement, suggested_answers
 from gates.states import GATE, GateState
 from gates.subjects import tell_closed
 from record.errors import BadInput, ConductorError
+from record.logkeys import about
 from record.services import Author, record_event
 
 log = logging.getLogger(__name__)
@@ -33,16 +34,21 @@ def time_out_gate(gate_id: int) -> bool:
         gate = lock_gate(gate_id)
         if gate.state != GateState.OPEN or gate.due_at is None or gate.due_at > timezone.now():
             return False
-        try:
-            policy = Policy.read(gate.policy)
-        except BadInput as error:  # it was spoilt by hand since; no default of it can be trusted
-            _close(gate, f"nobody answered in time. {error.message}")
-            return True
-        if policy.on_timeout is None:
-            _close(gate, "nobody answered in time")
-        else:
-            _answer_by_default(gate, policy, policy.on_timeout)
+        with about(gate=gate.uuid, run=gate.root_uuid):
+            _time_out(gate)
     return True
+
+
+def _time_out(gate: Gate) -> None:
+    try:
+        policy = Policy.read(gate.policy)
+    except BadInput as error:  # it was spoilt by hand since; no default of it can be trusted
+        _close(gate, f"nobody answered in time. {error.message}")
+        return
+    if policy.on_timeout is None:
+        _close(gate, "nobody answered in time")
+    else:
+        _answer_by_default(gate, policy, policy.on_timeout)
 
 
 def escalate_gate(gate_id: int) -> bool:
@@ -53,17 +59,22 @@ def escalate_gate(gate_id: int) -> bool:
         late = gate.state == GateState.OPEN and gate.escalates_at is not None and gate.escalates_at <= now
         if not late or gate.escalated_at is not None:
             return False
-        gate.escalated_at = now
-        gate.save(update_fields=["escalated_at"])
-        whom = whom_text(Policy.read(gate.policy).escalate_to)
-        record_event(
-            lab_id=gate.lab_id,
-            kind="gate.escalate",
-            subject=gate.subject(),
-            message=f"{gate.title}, {gate.context}: waits unanswered; {whom} may answer it too",
-            data={"to": whom},
-        )
+        with about(gate=gate.uuid, run=gate.root_uuid):
+            _escalate(gate, now)
     return True
+
+
+def _escalate(gate: Gate, now: datetime) -> None:
+    gate.escalated_at = now
+    gate.save(update_fields=["escalated_at"])
+    whom = whom_text(Policy.read(gate.policy).escalate_to)
+    record_event(
+        lab_id=gate.lab_id,
+        kind="gate.escalate",
+        subject=gate.subject(),
+        message=f"{gate.title}, {gate.context}: waits unanswered; {whom} may answer it too",
+        data={"to": whom},
+    )
 
 
 def extend_deadlines(*, gap: timedelta) -> int:

@@ -20,6 +20,7 @@ from jobs.shells import shell_for
 from jobs.states import JobState
 from record.access import Ability
 from record.errors import AdapterError, ConductorError
+from record.logkeys import about
 from record.services import Author
 
 PURPOSE = "evidence"
@@ -49,7 +50,8 @@ def prepare_gate(gate_id: int) -> bool:
         gate = lock_gate(gate_id)
         if gate.state != GateState.PREPARING or _jobs(gate).filter(final_handled=False).exists():
             return False
-        begin_preparing(gate)
+        with about(gate=gate.uuid, run=gate.root_uuid):
+            begin_preparing(gate)
     return True
 
 

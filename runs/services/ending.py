@@ -9,6 +9,7 @@ from django.utils import timezone
 from jobs.models import Job
 from jobs.states import JobState
 from record.errors import AdapterError, BadInput
+from record.logkeys import about
 from runs.models import Phase
 from runs.pipeline.spec import spec_of
 from runs.services.board import Board, lock_run
@@ -124,9 +125,10 @@ def _phase_of(job: Job) -> Phase | None:
 def settle_stopped(run_id: int) -> None:
     """Stop phases of a cancelled run that wait between two steps and so have no job whose end could stop them."""
     run = lock_run(run_id)
-    for phase in Board.load(run).phases:
-        if phase.state == PhaseState.RUNNING and not Job.objects.live().filter(subject_uuid=phase.uuid).exists():
-            move(phase, "stop", reason="Stopped: the run was cancelled.", ended_at=timezone.now())
+    with about(run=run.uuid):
+        for phase in Board.load(run).phases:
+            if phase.state == PhaseState.RUNNING and not Job.objects.live().filter(subject_uuid=phase.uuid).exists():
+                move(phase, "stop", reason="Stopped: the run was cancelled.", ended_at=timezone.now())
 
 
 STEP_ENDED = StepEnded()

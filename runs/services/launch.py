@@ -10,6 +10,7 @@ from jobs.processes import is_alive, own_identity
 from jobs.shells import shell_for
 from jobs.wake import wake_on_commit
 from record.errors import AdapterError, BadInput
+from record.logkeys import about
 from runs.models import Phase
 from runs.pipeline.spec import spec_of
 from runs.services.board import Board, SeriesNames, lock_run, series_names
@@ -46,8 +47,11 @@ def start_phase(phase_id: int) -> bool:
     Does nothing where the phase is not ready any more, its run is not running, or a job of it is still about.
     """
     phase = _read(phase_id)
-    if not _may_start(phase) or not _claim(phase):
-        return False
+    with about(run=phase.run.uuid, target=phase.run.target.name):
+        return _may_start(phase) and _claim(phase) and _start(phase)
+
+
+def _start(phase: Phase) -> bool:
     names = series_names(phase.run)
     seen = _seen(phase, names.excluded)
     try:
