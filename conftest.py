@@ -17,14 +17,11 @@ pytest_plugins = ["jobs.tests.cluster.fixtures"]
 
 @pytest.fixture(autouse=True, scope="session")
 def _flush_past_the_triggers() -> Iterator[None]:
-    """Tests that commit are cleaned up by a flush, which the record refuses: lift its triggers around it.
-
-    It cascades, since knox leaves the table of the token model that ours replaces, which flush itself does not know.
-    """
+    """Tests that commit are cleaned up by a flush, which the record refuses: lift its triggers around it."""
 
     def flush_unprotected(self: TransactionTestCase) -> None:
         with lifted():
-            call_command("flush", verbosity=0, interactive=False, reset_sequences=False, allow_cascade=True)
+            call_command("flush", verbosity=0, interactive=False, reset_sequences=False)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TransactionTestCase, "_fixture_teardown", flush_unprotected)
