@@ -22,6 +22,7 @@ from jobs.models import Cluster, Job, Target
 from jobs.states import JOB, JobState
 from record.errors import ConductorError, StaleState
 from record.logkeys import about
+from record.services import record_event
 
 log = logging.getLogger(__name__)
 
@@ -134,6 +135,8 @@ class Follower:
             stopping=_stopping(job), log_tail=self._log_tail(job, status, folder),
         )  # fmt: skip
         if ending is not None:
+            if status is not None:
+                keep_raw(job, {"rows": status.raw})
             self._keep_streams(job, folder, job_id)
             return int(finish_job(job, ending))
         if status is not None:
@@ -158,8 +161,13 @@ class Follower:
 
     def _keep_odd(self, job: Job, status: Status) -> int:
         """A state from which nothing can be concluded: shown as it is, and nothing is changed."""
-        if not status.meaning.known and job.native_raw.get("rows") != status.raw:
+        if not status.meaning.known and job.native_raw.get("puzzle") != status.meaning.words:
             log.warning("job %s is in a state that is not known: %s", job.token, status.raw)
+            message = f"{job.subject().label}: {status.meaning.words}"
+            record_event(
+                lab_id=job.lab_id, kind="job.puzzle", subject=job.subject(), message=message, data={"rows": status.raw}
+            )
+            keep_raw(job, {"puzzle": status.meaning.words})
         keep_raw(job, {"rows": status.raw})
         say(job, status.reason or status.meaning.words)
         return 0

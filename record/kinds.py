@@ -21,6 +21,7 @@ KINDS: dict[str, Kind] = {
     "job.lose_sight": Kind("job's whereabouts unknown"),
     "job.lose": Kind("job lost: held until somebody can say what became of it", notable=True),
     "job.requeue": Kind("job put back into the queue by the cluster"),
+    "job.puzzle": Kind("job in a state at the cluster that is not known", notable=True),
     "job.find": Kind("lost job seen again", notable=True),
     "job.settle": Kind("end of a lost job declared by a person", notable=True),
     "job.succeed": Kind("job succeeded"),

@@ -18,6 +18,7 @@ from jobs.hosts import this_host
 from jobs.models import Cluster, ClusterWatch, Job, Target
 from jobs.services import Resources, request_cancel
 from jobs.states import JobState
+from jobs.tests.cluster.daemons import until
 from jobs.tests.cluster.needs import find
 from jobs.tests.cluster.slurm import SlurmCluster
 from jobs.tests.cluster.sshd import ordinary_user, second_group
@@ -68,6 +69,15 @@ def drive(job: Job, *states: str, within_s: float = 25) -> Job:
             return job
         assert time.monotonic() < deadline, (job.state, job.reason, job.native_raw, ClusterWatch.objects.values())
         time.sleep(0.2)
+
+
+def commands(tmp_path: Path, *, without: str) -> Path:
+    """A folder with SLURM's commands but for one."""
+    folder = tmp_path / "commands"
+    folder.mkdir()
+    for name in {"sbatch", "squeue", "sacct", "scancel", "scontrol", "sinfo"} - {without}:
+        (folder / name).symlink_to(find(name) or name)
+    return folder
 
 
 def kinds(job: Job) -> list[str]:
@@ -190,6 +200,110 @@ def test_what_a_job_makes_has_the_targets_umask_and_group(
     assert (tmp_path / "seen").read_text() == "0027\n"
     words = f"What is made there belongs to the group {group} and has the umask 027."
     assert [each.ok for each in check_target(target) if each.message == words] == [True]
+
+
+@pytest.mark.parametrize("slurm", ["accounting"], indirect=True)
+def test_a_cluster_with_a_name(run: Callable[..., Job], target: Target, tmp_path: Path) -> None:
+    Cluster.objects.update(cluster_name="lab", look_up_wait_s=150)
+    assert [each.message for each in check_target(target) if not each.ok] == []
+    job = drive(run("echo ran >> ran; sleep 1; exit 3"), "running")
+    assert job.native_id.endswith(";lab")
+    abandoned(job)
+    job = drive(job, "failed")
+    assert (job.exit_code, ran(tmp_path), job.native_id[-4:]) == (3, ["ran"], ";lab")
+    other = drive(run("sleep 60"), "running")
+    request_cancel(job=other, author=SOMEBODY)
+    drive(other, "cancelled")
+    Cluster.objects.update(cluster_name="nowhere")
+    assert any("nowhere" in each.message for each in check_target(target) if not each.ok)
+
+
+def test_a_requeue_is_followed(run: Callable[..., Job], slurm: SlurmCluster, tmp_path: Path) -> None:
+    Cluster.objects.update(requeue=True)
+    job = run('echo start >> ran; [ -n "$SLURM_RESTART_COUNT" ] || sleep 60; sleep 2')
+    drive(job, "running")
+    until(lambda: ran(tmp_path), within_s=20, what="it has begun")
+    slurm.call("scontrol", "requeue", job.native_id)
+    native_id = job.native_id
+    job = drive(job, "queued")
+    assert "it waits" in job.reason.lower()
+    time.sleep(2)  # SLURM takes a late word of the first start for one of the second, where that comes at once
+    slurm.call("scontrol", "update", f"JobId={native_id}", "StartTime=now")
+    drive(job, "running", within_s=60)
+    job = drive(job, "succeeded")
+    assert (ran(tmp_path), job.native_id) == (["start", "start"], native_id)
+    assert kinds(job)[2:] == ["job.enqueue", "job.start", "job.requeue", "job.start", "job.succeed"]
+
+
+@pytest.mark.parametrize("slurm", ["plain"], indirect=True)
+def test_an_unknown_state_is_kept_told_and_no_end(run: Callable[..., Job], tmp_path: Path) -> None:
+    """As of a SLURM that is newer than our table."""
+    folder = commands(tmp_path, without="squeue")
+    (folder / "squeue").write_text(f"#!/bin/bash\n{find('squeue')} \"$@\" | sed 's/|RUNNING|/|HIBERNATING|/'\n")
+    (folder / "squeue").chmod(0o755)
+    Cluster.objects.update(commands_folder=str(folder))
+    job = run("until [ -e go ]; do sleep 0.1; done")
+    until(lambda: "HIBERNATING" in drive(job, "queued").reason, within_s=20, what="it is told")
+    job = drive(drive(job, "queued"), "queued")
+    assert (job.state, job.ended_at) == ("queued", None)
+    assert "HIBERNATING" in str(job.native_raw["rows"])
+    told = Event.objects.get(subject_uuid=job.uuid, kind="job.puzzle")  # once, not at each look
+    assert "HIBERNATING" in told.message
+    (tmp_path / "go").touch()
+    assert drive(job, "succeeded").exit_code == 0
+
+
+def test_what_waits_for_ever_says_so(run: Callable[..., Job], slurm: SlurmCluster) -> None:
+    failed = (slurm.call("sbatch", "--parsable", "-o", "/dev/null", "--wrap", "exit 1") or "").strip()
+    until(lambda: "FAILED" in (slurm.call("scontrol", "show", "job", failed) or ""), within_s=20, what="it has failed")
+    job = drive(run("true", lines=f"#SBATCH --dependency=afterok:{failed}\n"), "cancelled", "failed", within_s=40)
+    assert job.reason == (
+        "It was cancelled at the cluster: a job that it depends on ended otherwise than it wants: it will never start "
+        "(DependencyNeverSatisfied)."
+    )
+    assert "DependencyNeverSatisfied" in job.native_raw["rows"][0]
+
+
+@pytest.mark.parametrize("slurm", ["accounting"], indirect=True)
+def test_limits_of_an_association_are_told_in_words(run: Callable[..., Job], slurm: SlurmCluster) -> None:
+    modify = ("sacctmgr", "-i", "modify", "user", "root", "set")
+    slurm.call(*modify, "MaxJobs=1")
+    try:
+        first, second = run("sleep 60"), run("true")
+        drive(first, "running")
+        until(lambda: "AssocMaxJobsLimit" in drive(second, "queued").reason, within_s=30, what="the limit is named")
+        assert "It waits in the queue" in second.reason
+    finally:
+        slurm.call(*modify, "MaxJobs=-1")
+
+
+@pytest.mark.parametrize("slurm", ["plain"], indirect=True)
+def test_an_id_that_comes_round_again_is_anothers(
+    run: Callable[..., Job], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """A controller that has lost its memory gives ids out again: that job is neither followed nor cancelled as ours."""
+    own = SlurmCluster(accounting=False, users=(ordinary_user(),))
+    request.addfinalizer(own.stop)
+    own.start()
+    Cluster.objects.update(conf_path=own.env["SLURM_CONF"])
+    job = drive(run("sleep 60", lines="#SBATCH -w n1\n"), "running")
+    for daemon in (own.nodes[0], own.controller):
+        daemon.kill()
+    for path in own.folder.glob("state/job_state*"):
+        path.unlink()
+    own.start_controller()
+    theirs = ""
+    while theirs != job.native_id:
+        argv = ("sbatch", "--parsable", "-w", "n2", "-J", "theirs", "-o", "/dev/null", "--wrap", "sleep 60")
+        theirs = (own.call(*argv) or "").strip()
+        assert int(theirs) <= int(job.native_id)
+
+    job = drive(job, "unknown")
+    request_cancel(job=job, author=SOMEBODY)
+    job = drive(job, "lost", "cancelled", within_s=30)
+
+    assert job.state == "lost"  # its script may still run: nobody knows
+    assert "JobState=CANCELLED" not in (own.call("scontrol", "show", "job", theirs) or "JobState=CANCELLED")
 
 
 def test_an_array(run: Callable[..., Job], tmp_path: Path) -> None:
@@ -323,10 +437,7 @@ def test_a_target_is_left_to_its_own_host(run: Callable[..., Job], target: Targe
 )
 def test_submissions_that_go_wrong_once(run: Callable[..., Job], tmp_path: Path, before: str, after: str) -> None:
     """Whatever becomes of sbatch or of who called it, the job runs once."""
-    folder = tmp_path / "commands"
-    folder.mkdir()
-    for name in ("squeue", "sacct", "scancel", "scontrol", "sinfo"):
-        (folder / name).symlink_to(find(name) or name)
+    folder = commands(tmp_path, without="sbatch")
     real = find("sbatch")
     lines = ["#!/bin/bash", f"if mkdir {folder}/once 2>/dev/null; then", before, f'{real} "$@" >/dev/null', after, "fi"]
     (folder / "sbatch").write_text("\n".join([*lines, f'exec {real} "$@"', ""]))

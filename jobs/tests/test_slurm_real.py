@@ -25,10 +25,10 @@ SINCE = datetime.now(UTC) - timedelta(hours=1)
 class Bench:
     """One cluster and one folder; submits small scripts and waits for what becomes of them."""
 
-    def __init__(self, cluster: SlurmCluster, folder: Path, **site: str) -> None:
+    def __init__(self, cluster: SlurmCluster, folder: Path) -> None:
         self.cluster = cluster
         self.folder = folder
-        self.client = Slurm(LocalShell(), Site(conf_path=cluster.env["SLURM_CONF"], **site))
+        self.client = Slurm(LocalShell(), Site(conf_path=cluster.env["SLURM_CONF"]))
 
     def order(self, body: str, *, token: str = "", lines: str = "", **given: object) -> SlurmOrder:
         token = token or f"j{uuid4().hex[:12]}x"
@@ -296,6 +296,51 @@ def test_a_controller_that_is_away_changes_nothing(bench: Bench) -> None:
     finally:
         bench.cluster.start_controller()
     bench.until(native_id, Standing.ENDED)
+
+
+def test_a_cluster_that_is_called_by_its_name(accounting_slurm: SlurmCluster, tmp_path: Path) -> None:
+    """On a site with several: every command names the cluster, and ids carry its name."""
+    bench = Bench(accounting_slurm, tmp_path)
+    bench.client = Slurm(LocalShell(), Site(conf_path=accounting_slurm.env["SLURM_CONF"], cluster="lab"))
+    order = bench.order("trap '' TERM; echo ran >> ran; sleep 60", lines="#SBATCH --array=1-2\n")
+    native_id = bench.submit(order)
+    assert native_id.endswith(";lab")
+    bench.until(native_id, Standing.RUNNING, tasks={native_id: 2})
+    (found,) = bench.client.look_up(order.job_name, since=SINCE)
+    assert bench.client.native_id_of(found.job_id) == native_id
+    assert bench.client.submit(order) == HandedOver(native_id=native_id)
+    plain = native_id.partition(";")[0]
+    shown = bench.client.show(native_id)
+    assert shown is not None
+    assert (shown.job_id, shown.name) == (plain, order.job_name)
+    assert bench.client.show("987654;lab") is None
+    assert bench.client.poll(["987654;lab"], since=SINCE).statuses == {}
+
+    deadline = time.monotonic() + 30
+    while not bench.client.cancel(native_id, order.job_name):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+    assert bench.until(native_id, Standing.ENDED, tasks={native_id: 2}).meaning.event == "cancel"
+    while "CANCELLED" not in (bench.cluster.call("sacct", "-X", "-n", "-P", "-j", plain, "-o", "State") or ""):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    since = SINCE.astimezone(UTC)
+    rows = bench.client._accounts([f"--jobs={plain}"], since=since, cluster="lab") or []
+    assert {(row.job_id, row.name, row.meaning.event) for row in rows} == {(plain, order.job_name, "cancel")}
+    assert "gpu up" in bench.client.partitions()
+    assert not [line for line in bench.client.partitions() if line.startswith("CLUSTER")]
+    assert bench.client.has_accounts()
+
+
+def test_a_cluster_that_is_not_there_by_that_name(accounting_slurm: SlurmCluster, tmp_path: Path) -> None:
+    bench = Bench(accounting_slurm, tmp_path)
+    bench.client = Slurm(LocalShell(), Site(conf_path=accounting_slurm.env["SLURM_CONF"], cluster="nowhere"))
+    with pytest.raises(SchedulerError, match="nowhere.*invalid entry for --cluster") as caught:
+        bench.client.submit(bench.order("true"))
+    assert caught.value.refusal == Refusal.BUSY  # SLURM does not tell it from one that is away
+    with pytest.raises(AdapterError):
+        bench.client.poll(["1;nowhere"], since=SINCE)
 
 
 def test_what_the_cluster_has(bench: Bench) -> None:
