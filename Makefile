@@ -43,7 +43,7 @@ real-check: $(VENV)/run.ok ## alignment and reconstruction of a real tilt series
 services: $(VENV)/dev.ok
 	@bash conductor_site/tests/services.sh
 
-test: services ## run every test (installs Chromium, nginx and PostgreSQL from Debian where it is root and they are missing)
+test: services ## run every test (installs Chromium, nginx, PostgreSQL and systemd from Debian where it is root and they are missing)
 	@$(PY) -m pytest -n auto
 	@$(MAKE) --no-print-directory test-postgresql
 

@@ -7,6 +7,8 @@ command -v chromium >/dev/null || missing+=(chromium fonts-dejavu-core)
 compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
 command -v nginx >/dev/null || missing+=(nginx-light)
 command -v openssl >/dev/null || missing+=(openssl)
+[ -x /lib/systemd/systemd ] || missing+=(systemd)  # the package alone, which makes it nobody's init
+command -v curl >/dev/null || missing+=(curl)
 [ ${#missing[@]} = 0 ] && exit 0
 
 # Debian starts a server of its own for a new package, unless it is told not to; the tests bring theirs.
