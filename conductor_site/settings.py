@@ -204,8 +204,10 @@ JOB_CLAIM_LEASE_S = env_int("CONDUCTOR_JOB_CLAIM_LEASE_S", 60, minimum=1)
 CLUSTER_HUNG_AFTER_S = env_int("CONDUCTOR_CLUSTER_HUNG_AFTER_S", 60, minimum=1)
 
 # Where Conductor keeps what is not in the database.
-EVIDENCE_ROOT = DATA_DIR / "evidence"
-SNAPSHOT_ROOT = DATA_DIR / "snapshots"
+# Several hosts on one database share evidence and snapshots of pipelines: in a folder that all of them see.
+SHARED_DIR = Path(shared).resolve() if (shared := env_text("CONDUCTOR_SHARED", "")) else None
+EVIDENCE_ROOT = (SHARED_DIR or DATA_DIR) / "evidence"
+SNAPSHOT_ROOT = (SHARED_DIR or DATA_DIR) / "snapshots"
 RECORD_HEADS = DATA_DIR / "record_heads.jsonl"
 CONDUCT_SOCKET = DATA_DIR / "conduct.sock"
 # Where the sockets of shared SSH connections lie: a short path, since theirs may have 104 bytes at most.

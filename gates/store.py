@@ -14,10 +14,12 @@ from io import BytesIO
 from pathlib import Path, PurePosixPath
 
 from django.conf import settings
+from django.db import connection
 
 from gates.errors import EvidenceLost
 from gates.models import Evidence, EvidenceKind
 from record.errors import AdapterError, BadInput
+from record.shared import seen
 
 MAX_PIECE_BYTES = 16 * 1024 * 1024
 MAX_GATE_BYTES = 256 * 1024 * 1024
@@ -82,7 +84,7 @@ def read_evidence(evidence: Evidence) -> bytes:
     except FileNotFoundError as error:
         raise EvidenceLost(
             f"{evidence.name} is missing from the evidence store; restore the store from a backup. The record still "
-            f"holds its SHA-256 ({evidence.sha256[:12]}…)."
+            f"holds its SHA-256 ({evidence.sha256[:12]}…).{_elsewhere()}"
         ) from error
     except OSError as error:
         raise AdapterError(
@@ -100,7 +102,7 @@ def read_evidence(evidence: Evidence) -> bytes:
 @contextmanager
 def locked(*, shared: bool) -> Iterator[None]:
     """Hold the store: several may read it at once (`shared`) while nobody clears away; putting needs no lock."""
-    root = Path(settings.EVIDENCE_ROOT)
+    root = _own_root()
     root.mkdir(parents=True, exist_ok=True, mode=0o750)
     with (root / ".lock").open("a") as handle:
         fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
@@ -109,7 +111,7 @@ def locked(*, shared: bool) -> Iterator[None]:
 
 def put_before(before: datetime) -> Iterator[str]:
     """Digests of the files that were put for the last time before that time (aware)."""
-    for folder in Path(settings.EVIDENCE_ROOT).glob("[0-9a-f][0-9a-f]"):
+    for folder in _own_root().glob("[0-9a-f][0-9a-f]"):
         for path in folder.iterdir():
             if DIGEST.fullmatch(path.name) and _put_at(path) < before:
                 yield path.name
@@ -151,7 +153,19 @@ def open_evidence(evidence: Evidence) -> BytesIO:
 
 def path_of(sha256: str, root: Path | None = None) -> Path:
     """Where the file of that digest lies, in the store or in another one (a backup)."""
-    return (root or Path(settings.EVIDENCE_ROOT)) / sha256[:2] / sha256
+    return (root or _own_root()) / sha256[:2] / sha256
+
+
+def _elsewhere() -> str:
+    """Where else it may be, if each of several hosts may keep evidence of its own."""
+    if settings.SHARED_DIR or connection.vendor != "postgresql":
+        return ""
+    return " Where several hosts use this database, it may lie on another: let them share a folder (CONDUCTOR_SHARED)."
+
+
+def _own_root() -> Path:
+    """The store's folder; AdapterError where hosts share it and this one can't see it."""
+    return seen(Path(settings.EVIDENCE_ROOT))
 
 
 def copy(sha256: str, to: Path, *, source: Path | None = None) -> bool:

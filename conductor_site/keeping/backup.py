@@ -35,6 +35,7 @@ from conductor_site.keeping.manifest import (
 from gates import store
 from gates.models import Evidence
 from record.errors import BadInput, ConductorError
+from record.shared import seen
 from runs.models import Snapshot
 from runs.pipeline.snapshot import keep_copy
 
@@ -138,7 +139,7 @@ def _copy_snapshots(root: Path, made: Made) -> list[str]:
     digests = sorted(set(Snapshot.objects.values_list("digest", flat=True)))
     for digest in digests:
         try:
-            keep_copy(digest, Path(settings.SNAPSHOT_ROOT), root / "snapshots")
+            keep_copy(digest, seen(Path(settings.SNAPSHOT_ROOT)), root / "snapshots")
         except ConductorError as error:
             made.lost.append(f"snapshot {digest}: {error.message}")
     return digests

@@ -22,6 +22,7 @@ from gates import store
 from jobs.drain import begin_drain
 from record.errors import BadInput, ConductorError
 from record.models import Lab
+from record.shared import seen
 from record.verify import verify_record
 from runs.pipeline.snapshot import keep_copy
 
@@ -72,7 +73,7 @@ def _put_files(folder: Path, restored: Restored) -> None:
     root = folder.parent
     try:
         for digest in listed_evidence(folder):
-            if store.copy(digest, Path(settings.EVIDENCE_ROOT), source=root / "evidence"):
+            if store.copy(digest, seen(Path(settings.EVIDENCE_ROOT)), source=root / "evidence"):
                 restored.evidence += 1
             else:
                 restored.lost.append(f"evidence {digest}")
@@ -87,7 +88,7 @@ def _put_files(folder: Path, restored: Restored) -> None:
 
 def _put_snapshot(digest: str, root: Path, restored: Restored) -> None:
     try:
-        keep_copy(digest, root / "snapshots", Path(settings.SNAPSHOT_ROOT))
+        keep_copy(digest, root / "snapshots", seen(Path(settings.SNAPSHOT_ROOT)))
     except ConductorError as error:
         restored.lost.append(f"snapshot {digest}: {error.message}")
 

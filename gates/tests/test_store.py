@@ -14,6 +14,9 @@ from gates.models import Evidence, EvidenceKind
 from gates.tests.doubles import ask
 from record.errors import AdapterError, BadInput
 from record.models import Lab
+from record.shared import MARK
+
+TABLE = b"x\ty\n"
 
 
 def png(width: int = 2, height: int = 2) -> bytes:
@@ -144,6 +147,28 @@ def test_a_missing_file_is_told(evidence: Evidence) -> None:
     with pytest.raises(EvidenceLost, match="01/scores is missing from the evidence store") as lost:
         store.open_evidence(evidence)
     assert lost.value.status == 410 and lost.value.code == "evidence_lost"
+
+
+def test_a_shared_folder_that_is_not_mounted_is_no_empty_one(lab: Lab, settings: Any, tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    settings.SHARED_DIR, settings.EVIDENCE_ROOT = shared, shared / "evidence"
+    shared.mkdir()
+    (shared / MARK).touch()
+    stored = store.put(TABLE, name="a.tsv", kind="table")
+    evidence = Evidence.objects.create(gate=ask(lab), name="01/scores", kind=EvidenceKind.TABLE, **vars(stored))
+
+    shared.rename(tmp_path / "elsewhere")
+    shared.mkdir()
+
+    for act in (lambda: store.put(TABLE, name="a.tsv", kind="table"), lambda: store.read_evidence(evidence)):
+        with pytest.raises(AdapterError, match="can't see the folder that all hosts share") as caught:
+            act()
+        assert caught.value.transient
+        assert f"there is no file {MARK} in it. Nothing is lost." in caught.value.message
+    assert list(shared.iterdir()) == []  # nothing was kept where no other host would see it
+    shared.rmdir()
+    (tmp_path / "elsewhere").rename(shared)
+    assert store.read_evidence(evidence) == TABLE
 
 
 def test_an_altered_file_is_not_served(evidence: Evidence) -> None:

@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from record.errors import AdapterError, BadInput
+from record.shared import seen
 from runs.models import Pipeline, Snapshot
 from runs.pipeline.load import load_pipeline
 
@@ -28,7 +29,7 @@ def snapshot_pipeline(pipeline: Pipeline) -> Snapshot:
     wrong with the pipeline. Writes files first, then the row: a crash between leaves files that the next call uses.
     """
     folder = check_pipeline_folder(pipeline.folder)
-    digest = _store(folder, Path(settings.SNAPSHOT_ROOT))
+    digest = _store(folder, seen(Path(settings.SNAPSHOT_ROOT)))
     known = Snapshot.objects.filter(pipeline=pipeline, digest=digest).first()
     if known is not None:
         return known
@@ -43,7 +44,7 @@ def snapshot_pipeline(pipeline: Pipeline) -> Snapshot:
 
 def folder_of(digest: str) -> Path:
     """Where the files of a snapshot lie."""
-    return Path(settings.SNAPSHOT_ROOT) / digest
+    return seen(Path(settings.SNAPSHOT_ROOT)) / digest
 
 
 def keep_copy(digest: str, source: Path, to: Path) -> None:

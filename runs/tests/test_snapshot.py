@@ -2,10 +2,11 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from record.errors import BadInput
+from record.errors import AdapterError, BadInput
 from runs.models import Snapshot
 from runs.pipeline import snapshot as module
 from runs.pipeline.snapshot import folder_of, snapshot_pipeline
@@ -55,3 +56,12 @@ def test_a_folder_outside_the_roots_is_refused(bench: Bench, tmp_path: Path) -> 
         bench.pipeline.folder = folder
         with pytest.raises(BadInput, match=words):
             snapshot_pipeline(bench.pipeline)
+
+
+def test_snapshots_in_a_shared_folder_that_is_not_mounted(settings: Any, tmp_path: Path) -> None:
+    settings.SHARED_DIR, settings.SNAPSHOT_ROOT = tmp_path / "shared", tmp_path / "shared" / "snapshots"
+    with pytest.raises(AdapterError, match="can't see the folder that all hosts share"):
+        folder_of("0" * 64)
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "conductor-shared").touch()
+    assert folder_of("0" * 64) == tmp_path / "shared" / "snapshots" / ("0" * 64)
