@@ -2,16 +2,19 @@
 
 import os
 import signal
+import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from jobs.ssh import Login, SignInNeeded, SshShell
+from jobs.tests.cluster.daemons import until
 from jobs.tests.cluster.sshd import SshServer
 from record.errors import AdapterError, BadInput
 
@@ -76,6 +79,107 @@ def test_a_dropped_session_is_no_result_of_the_command(server: SshServer, login:
         echo(shell, seconds=5)
     drop.join()
     assert caught.value.transient
+    assert echo(shell) == "hello"
+
+
+def drop_while(server: SshServer, begun: Callable[[], object], act: Callable[[], object]) -> AdapterError | None:
+    """Kill the sessions as soon as something has begun; the error that `act` came to, or None where it was quicker."""
+    over = threading.Event()
+
+    def drop() -> None:
+        while not over.is_set() and not begun():
+            time.sleep(0.0005)
+        for pid in server.sessions():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    thread = threading.Thread(target=drop)
+    thread.start()
+    try:
+        act()
+    except AdapterError as error:
+        return error
+    finally:
+        over.set()
+        thread.join()
+    return None
+
+
+def test_a_file_that_is_dropped_on_its_way_there_is_not_there(server: SshServer, login: Login) -> None:
+    shell, path = SshShell(login), server.home / "big"
+    data = os.urandom(1024) * 64 * 1024  # 64 MiB
+    shell.write(str(path), b"before")
+    for _ in range(5):
+        error = drop_while(server, lambda: list(server.home.glob("big.part*")), lambda: shell.write(str(path), data))
+        if error is not None:
+            break
+        shell.write(str(path), b"before")
+    assert error is not None
+    assert error.transient
+    assert "The connection to cluster failed" in error.message
+    assert path.read_bytes() == b"before"
+    until(lambda: not list(server.home.glob("big.part*")), within_s=20, what="what had come is taken away")
+    shell.write(str(path), data)
+    assert path.read_bytes() == data
+
+
+def test_a_file_that_is_dropped_on_its_way_here_is_no_short_one(server: SshServer, login: Login) -> None:
+    shell, path = SshShell(login), server.home / "big"
+    data = os.urandom(1024) * 64 * 1024
+    path.write_bytes(data)
+    reading = ["pgrep", "-f", f"^tail -c [+]1 -- {path}"]
+    for _ in range(5):
+        error = drop_while(
+            server, lambda: subprocess.run(reading, capture_output=True).stdout, lambda: shell.read(str(path))
+        )
+        if error is not None:
+            break
+    assert error is not None
+    assert error.transient
+    assert shell.read(str(path)) == data
+
+
+def test_a_tree_that_is_dropped_on_its_way_is_copied_again(server: SshServer, login: Login, tmp_path: Path) -> None:
+    shell = SshShell(login)
+    source = tmp_path / "source"
+    source.mkdir()
+    for number in range(6):
+        (source / f"{number}.bin").write_bytes(os.urandom(1024) * 8 * 1024)
+    tree = server.home / "tree"
+    for number in range(5):
+        to = f"{tree}{number}"
+        error = drop_while(server, lambda to=to: Path(to).exists(), lambda to=to: shell.copy_tree(str(source), to))
+        if error is not None:
+            break
+    assert error is not None
+    assert error.transient
+    shell.copy_tree(str(source), to)
+    assert {path.name: path.read_bytes() for path in Path(to).iterdir()} == {
+        path.name: path.read_bytes() for path in source.iterdir()
+    }
+
+
+def test_exit_255_of_a_command_is_no_failed_connection(server: SshServer, login: Login) -> None:
+    shell = SshShell(login)
+    done = shell.run(["bash", "-c", "echo said; exit 255"], env=ENV, cwd="/", timeout_s=20)
+    assert (done.returncode, done.stdout) == (255, "said\n")
+    server.daemon.kill()
+    shell.close()
+    with pytest.raises(AdapterError) as caught:  # ssh itself ends with 255 here
+        shell.run(["bash", "-c", "exit 0"], env=ENV, cwd="/", timeout_s=20)
+    assert caught.value.transient
+
+
+def test_a_socket_that_nobody_listens_at(server: SshServer, login: Login) -> None:
+    """Left by a machine that lost its power: the file is there, and no process."""
+    shell = SshShell(login)
+    echo(shell)
+    (path,) = (server.folder / "control").iterdir()
+    shell.close()
+    with socket.socket(socket.AF_UNIX) as stale:
+        stale.bind(str(path))
+    assert path.exists()
+    assert not shell.is_open()
     assert echo(shell) == "hello"
 
 
