@@ -334,7 +334,7 @@ class SshShell:
     def _too_slow(self) -> AdapterError:
         return AdapterError(
             f"{self.login.host} did not answer in time, and a page waits for it no longer. It is asked again in at "
-            f"most {SLOW_S:g} s: try then. If it stays so, see whether `ssh {self.login.host}` answers on the server, "
+            f"most {SLOW_S:g} s: try then. If it stays so, see whether ssh {self.login.host} answers on the server, "
             "and what the target's page says. Jobs that run there go on.",
             transient=True,
         )

@@ -18,6 +18,7 @@ def main(wishes: dict[str, Any]) -> dict[str, Any]:
     from conductor_site.demo.client import Client
     from conductor_site.demo.setup import prepare_demo, prepare_site, start_demo_run
     from conductor_site.demo.supervisor import Site, free_port
+    from gates.models import Evidence
     from jobs.models import Cluster, Job, Target
     from record.verify import verify_chain
     from runs.models import Phase
@@ -44,6 +45,7 @@ def main(wishes: dict[str, Any]) -> dict[str, Any]:
         "native_ids": len(set(jobs.values_list("native_id", flat=True))),
         "gates": keeper.decided,
         "pictures": keeper.pictures,
+        "evidence": sorted(set(Evidence.objects.values_list("sha256", flat=True))),
         "work_dir": run.work_dir,
         "chain_faults": [str(fault) for fault in verify_chain(demo.lab)],
     }

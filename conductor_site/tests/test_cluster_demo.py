@@ -1,5 +1,6 @@
 """The demo pipeline on a real SLURM: on this machine with and without accounting, and over SSH."""
 
+import hashlib
 import json
 import os
 import pwd
@@ -77,8 +78,19 @@ def test_the_demo_over_ssh(plain_slurm: SlurmCluster, server: SshServer, tmp_pat
     assert found["work_dir"].startswith(str(home))
     owner = pwd.getpwnam(server.user).pw_uid
     assert {path.stat().st_uid for path in Path(found["work_dir"]).iterdir()} == {owner}
-    here = {path.name for path in (tmp_path / "data").rglob("*") if path.suffix in {".mrc", ".star", ".tomostar"}}
-    assert here == set()  # nothing of the run is on this side but evidence
+    there = digests(Path(found["work_dir"])) | digests(home / "jobs")
+    here = digests(tmp_path / "data")
+    of_the_run = {here[digest] for digest in here.keys() & there.keys()}
+    kept = {path.relative_to(tmp_path / "data").parts[0] for path in of_the_run}
+    assert kept <= {"evidence", "snapshots"}, of_the_run  # of the run only evidence; a snapshot is of its pipeline
+    assert not {path.suffix for path in here.values()} & {".mrc", ".star", ".tomostar"}
+    assert found["evidence"] == sorted(path.name for path in here.values() if path.parent.parent.name == "evidence")
+
+
+def digests(folder: Path) -> dict[str, Path]:
+    """SHA-256 -> a file below that holds it; empty ones are left out."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.stat().st_size]
+    return {hashlib.sha256(path.read_bytes()).hexdigest(): path for path in files}
 
 
 def python_for(user: str) -> tuple[str, str]:
