@@ -15,18 +15,23 @@ from pathlib import Path
 PROC = Path("/proc")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+PF_KTHREAD = 0x00200000  # of the kernel's include/linux/sched.h
 STAT_BYTES = 4096  # a line of /proc/PID/stat has some 50 numbers
 
 
 @dataclass(frozen=True)
 class Stat:
-    """One line of /proc/PID/stat: what we use of it. `rss_bytes` counts shared pages in full."""
+    """One line of /proc/PID/stat: what we use of it. `rss_bytes` counts shared pages in full.
+
+    `of_kernel`: it is a thread of the kernel itself, which runs no program.
+    """
 
     pid: int
     state: str
     session: int
     start: int
     rss_bytes: int
+    of_kernel: bool
 
 
 @cache
@@ -39,7 +44,8 @@ def parse_stat(text: str) -> Stat:
     """Reads a line of /proc/PID/stat; the command's name may hold spaces and brackets."""
     pid = int(text.split(" ", 1)[0])
     fields = text[text.rindex(")") + 2 :].split()
-    return Stat(pid, fields[0], int(fields[3]), int(fields[19]), int(fields[21]) * PAGE_BYTES)
+    of_kernel = bool(int(fields[6]) & PF_KTHREAD)
+    return Stat(pid, fields[0], int(fields[3]), int(fields[19]), int(fields[21]) * PAGE_BYTES, of_kernel)
 
 
 def read_stat(pid: int) -> Stat | None:
@@ -91,6 +97,11 @@ def is_alive(text: str) -> bool:
 def now_s() -> float:
     """Seconds since boot, by the clock that runs on through suspends and that nobody sets."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def ago_s(uptime_s: float) -> float:
+    """Seconds since /proc/uptime said `uptime_s` (since this boot), as shells read it."""
+    return float(Path("/proc/uptime").read_text().split()[0]) - uptime_s
 
 
 def age_s(text: str) -> float:
@@ -208,13 +219,6 @@ def _highest_pid() -> int:
     return 0
 
 
-def has_in_environment(pid: int, entry: str) -> bool:
-    """Whether `NAME=value` stands in the environment that the process began with."""
-    with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as handle:
-        return entry.encode() in handle.read().split(b"\0")
-    return False
-
-
 class Carriers:
     """What each process has for one variable in the environment that it began with, read once a process."""
 
@@ -242,41 +246,68 @@ class Carriers:
         return ""
 
 
+@dataclass(frozen=True)
+class Look:
+    """Who was seen of a family. `sure`: nobody can have been missed; else only a second look can say so."""
+
+    members: list[str]
+    sure: bool
+
+
 def family(leader: str, entry: str) -> list[str]:
     """Identities of the living processes that belong to `leader`: its session, and all that carry `entry`.
 
     `entry` is NAME=value in the environment. Where the leader has gone, its session's number alone proves nothing
     (numbers come round again): then only `entry` does.
     """
+    return look_for_family(leader, entry).members
+
+
+def look_for_family(leader: str, entry: str) -> Look:
+    """As `family`; sure where no process was begun on the machine meanwhile, and none was seen between two programs.
+
+    A process that was begun behind our back may be a member's child; execve shows no environment for a moment.
+    """
     boot, pid, start = split_identity(leader)
     if boot != boot_id():
-        return []
+        return Look([], sure=True)
+    began = forks()
     leading = read_stat(pid)
-    session_is_ours = leading is not None and leading.start == start
-    return [
-        f"{boot}:{stat.pid}:{stat.start}"
+    session = pid if leading is not None and leading.start == start else None
+    belongs = {
+        f"{boot}:{stat.pid}:{stat.start}": stat.session == session or _carries(stat, entry)
         for stat in _stats_of(_pids_since(leader))
-        if stat.start >= start and ((session_is_ours and stat.session == pid) or has_in_environment(stat.pid, entry))
-    ]
+        if stat.start >= start and not stat.of_kernel
+    }
+    sure = None not in belongs.values() and 0 < began == forks()
+    return Look([member for member, ours in belongs.items() if ours], sure)
+
+
+def _carries(stat: Stat, entry: str) -> bool | None:
+    """Whether `NAME=value` stands in the environment that the process began with; None where it shows none."""
+    with suppress(OSError), open(f"/proc/{stat.pid}/environ", "rb") as handle:
+        environment = handle.read()
+        return entry.encode() in environment.split(b"\0") if environment else None
+    return False
 
 
 def end_family(leader: str, entry: str, *, patience_s: float = 2.0) -> list[str]:
     """Kill (SIGKILL) all that belong to `leader` until none is left; returns who is still alive after `patience_s`.
 
-    None is left where none was seen twice: a process shows no environment for the moment in which execve replaces it.
+    None is left where a look that is sure, or two looks one after another, saw none.
     """
     deadline = time.monotonic() + patience_s
     seen_none = 0
     while True:
-        alive = family(leader, entry)
-        seen_none = 0 if alive else seen_none + 1
-        if seen_none == 2:
+        look = look_for_family(leader, entry)
+        seen_none = 0 if look.members else seen_none + (2 if look.sure else 1)
+        if seen_none >= 2:
             _forks_before.pop(leader, None)
-        if seen_none == 2 or time.monotonic() >= deadline:
-            return alive
-        for member in sorted(alive, key=lambda one: one == leader):  # the leader last: it proves whose session it is
+        if seen_none >= 2 or time.monotonic() >= deadline:
+            return look.members
+        for member in sorted(look.members, key=lambda one: one == leader):  # the leader last: it proves whose session
             send(member, signal.SIGKILL)
-        time.sleep(0.01 if alive else 0.002)
+        time.sleep(0.01 if look.members else 0.002)
 
 
 def memory_bytes(pid: int) -> int:

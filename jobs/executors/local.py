@@ -1,13 +1,12 @@
 """Jobs on this machine: detached process groups under a guard, known by boot id, pid and start time."""
 
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from jobs import processes
@@ -19,6 +18,7 @@ from jobs.parse import shebang
 from jobs.shells import explain, in_words, write_whole
 from record.errors import AdapterError
 
+SHELL = "/bin/sh"
 CLOSED_MARK = "closed"  # an owner of this name runs nothing and never will
 # Only where nobody has claimed, or where the last claimer is gone for good without having begun, may another claim.
 CLAIMS = {Seen.NOTHING: "owner", Seen.NEVER_BEGAN: "heir.{}"}
@@ -102,7 +102,6 @@ class LocalExecutor:
         return interpreter
 
     def _spawn(self, order: Order, guard_path: str) -> str:
-        bash = shutil.which("bash") or "/bin/bash"
         with in_words(order.stdout_path):
             for path in (order.stdout_path, order.stderr_path):
                 order.ownership.make_folder(os.path.dirname(path))
@@ -111,7 +110,7 @@ class LocalExecutor:
                     order.ownership.settle(path)
                 point("before_spawn")
                 forks_before = processes.forks()
-                guard = _start(order, [bash, guard_path], stdout.fileno(), stderr.fileno())
+                guard = _start(order, [SHELL, guard_path], stdout.fileno(), stderr.fileno())
         point("spawned")
         native_id = processes.identity(guard.pid)
         processes.remember_birth(native_id, forks_before)
@@ -191,11 +190,25 @@ def _text(path: str) -> str | None:
 
 def _exit_file(folder: str, claimer: str) -> tuple[int, datetime] | None:
     """(exit code, when) from the exit file of that guard; None while there is none."""
-    text = _text(f"{folder}/exit.{claimer}")
+    path = f"{folder}/exit.{claimer}"
+    text = _text(path)
     if not text or not text.endswith("\n"):  # the guard is writing it, or was cut off while it did
         return None
     code, _, ended = text.partition(" ")
     try:
-        return int(code), datetime.fromtimestamp(float(ended), UTC)
-    except ValueError:
+        return int(code), _moment(ended, path, claimer)
+    except (ValueError, OSError):
         return None  # what a power cut left of it
+
+
+def _moment(text: str, path: str, claimer: str) -> datetime:
+    """When that guard wrote it: `up SECONDS`, by the clock that nobody sets; guards once wrote seconds since the epoch.
+
+    After a restart of the machine that clock says nothing any more, and the file's own time has to do.
+    """
+    if not text.startswith("up "):
+        return datetime.fromtimestamp(float(text), UTC)
+    ago_s = processes.ago_s(float(text.removeprefix("up ")))
+    if processes.of_this_boot(claimer):
+        return datetime.now(UTC) - timedelta(seconds=ago_s)
+    return datetime.fromtimestamp(os.stat(path).st_mtime, UTC)

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import time
+from itertools import repeat
 
 import pytest
 
@@ -64,17 +65,36 @@ def test_a_family_is_found_and_ended_without_its_leader(known: str) -> None:
     assert processes.family(identity, "MARK=this-one") == []
 
 
-def test_none_is_left_only_where_none_is_seen_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_shows_no_environment_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
     child = subprocess.Popen(["sleep", "33"], env=os.environ | {"MARK": "hidden"})
-    seen, look = [], processes.family
+    seen, carries = [], processes._carries
 
-    def hidden_at_first(leader: str, entry: str) -> list[str]:
-        seen.append(look(leader, entry) if seen else [])  # as while execve replaces it
+    def hidden_at_first(stat: processes.Stat, entry: str) -> bool | None:
+        if stat.pid != child.pid:
+            return carries(stat, entry)
+        seen.append(carries(stat, entry) if seen else None)  # as while execve replaces it
         return seen[-1]
 
-    monkeypatch.setattr(processes, "family", hidden_at_first)
-    assert processes.end_family(processes.identity(child.pid), "MARK=hidden") == []
+    monkeypatch.setattr(processes, "_carries", hidden_at_first)
+    # Of another session than the leader, as what has left its job's: only the mark shows whose it is.
+    assert processes.end_family(_ended_before(child.pid), "MARK=hidden") == []
     assert child.wait(10) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("begun", [0, 1])
+def test_a_look_while_processes_begin_is_not_the_last(monkeypatch: pytest.MonkeyPatch, begun: int) -> None:
+    counts, looks, look = iter(range(1000, 9000, begun)) if begun else repeat(1000), [], processes.look_for_family
+    monkeypatch.setattr(processes, "forks", lambda: next(counts))
+    monkeypatch.setattr(processes, "_carries", lambda *_: False)
+    monkeypatch.setattr(processes, "look_for_family", lambda *given: looks.append(look(*given)) or looks[-1])
+    assert processes.end_family(_ended_before(os.getpid()), "MARK=of nobody") == []
+    assert [each.sure for each in looks] == ([False, False] if begun else [True])
+
+
+def _ended_before(pid: int) -> str:
+    """The identity of a leader that has gone, and that began when process `pid` did or just before."""
+    boot, _, start = processes.split_identity(processes.identity(pid))
+    return f"{boot}:{processes._highest_pid() - 1}:{start}"
 
 
 def test_signals_on_kernels_without_pidfds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,4 +125,5 @@ def test_only_numbers_that_can_be_younger_are_looked_at() -> None:
     assert 1 in processes._pids_since(identity), "numbers may have come round since"
     assert processes.end_family(identity, "NONE=1") == []
     assert identity not in processes._forks_before
+    child.kill()
     child.wait()
