@@ -1,15 +1,18 @@
 """Measure: a table of figures against their limits, and last a line of JSON. `python -m bench [--only WORD] [--rest S]`
 
 Everything is real (gunicorn, `conduct`, the task cluster, processes, durable commits), on a data folder of its own in
-`var`, which is removed at the end. The database is SQLite there, or the empty one that DATABASE_URL names.
+`var`, which is removed at the end. The database is SQLite there, or the empty one that DATABASE_URL names. Without such
+a name, what reads much is measured once more on a PostgreSQL of its own, where one is installed.
 """
 
 import argparse
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,12 +20,14 @@ if TYPE_CHECKING:
     from bench.figures import Figure
 
 ROOT = Path(__file__).resolve().parent.parent
+ON_POSTGRESQL = ["sweep", "pages"]  # no commits: that server does not wait for disks
 PARTS = ["start", "poll", "idle", "chain", "jobs", "answer", "waiting", "sweep", "pages"]
 
 
 def main() -> None:
     options = _options()
     folder = _own_folder()
+    on_postgresql = [] if "DATABASE_URL" in os.environ else [part for part in ON_POSTGRESQL if part in options.only]
     try:
         figures = list(_measure(options.only, rest_s=options.rest))
     except BaseException:
@@ -31,7 +36,27 @@ def main() -> None:
     shutil.rmtree(folder)
     from bench.figures import as_json
 
-    print(as_json(figures))
+    print(as_json([*figures, *_measure_on_postgresql(on_postgresql)]))
+
+
+def _measure_on_postgresql(parts: list[str]) -> list["Figure"]:
+    """The figures of these parts on a PostgreSQL that is started for them; none where none is installed."""
+    from bench.figures import as_line, from_json
+    from conductor_site.tests.postgresql import binaries
+
+    if not parts:
+        return []
+    try:
+        binaries()
+    except FileNotFoundError as error:
+        print(f"Not measured on PostgreSQL: {error}", file=sys.stderr)
+        return []
+    command = [sys.executable, "-m", "conductor_site.tests.postgresql", sys.executable, "-m", "bench", "--only", *parts]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603 - our own
+    figures = [replace(each, name=f"{each.name} (PostgreSQL)") for each in from_json(done.stdout.splitlines()[-1])]
+    for figure in figures:
+        print(as_line(figure), flush=True)
+    return figures
 
 
 def _options() -> argparse.Namespace:

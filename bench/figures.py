@@ -46,6 +46,11 @@ def as_json(figures: Sequence[Figure]) -> str:
     return json.dumps({"figures": rows})
 
 
+def from_json(line: str) -> list[Figure]:
+    """The figures of such a line again; their notes are not in it."""
+    return [Figure(row["name"], row["value"], row["unit"], row["limit"]) for row in json.loads(line)["figures"]]
+
+
 def _row(figure: Figure) -> dict[str, object]:
     row = asdict(figure) | {"ratio": round(figure.ratio, 3), "ok": figure.ok}
     del row["note"]

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from bench.figures import Figure, as_json, as_line, percentile
+from bench.figures import Figure, as_json, as_line, from_json, percentile
 from bench.usage import usage_of
 
 
@@ -21,6 +21,7 @@ def test_the_last_line_is_json_with_what_is_asked() -> None:
     assert told == {
         "figures": [{"name": "chain", "value": 15.0, "unit": "ms", "limit": 30.0, "ratio": 0.5, "ok": True}]
     }
+    assert from_json(json.dumps(told)) == [Figure("chain", 15.0, "ms", 30.0)]
 
 
 @pytest.mark.parametrize(("share", "value"), [(0.5, 10), (0.95, 19), (1.0, 20), (0.0, 1)])
