@@ -8,6 +8,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
+from django.db.models import Count, QuerySet
 from django.utils import timezone
 
 from jobs.drain import draining
@@ -17,10 +18,33 @@ from jobs.final import FinalHandler, handler, lock_for
 from jobs.models import Job, Target, TargetKind
 from jobs.states import JOB
 from record.errors import StaleState
+from record.prepared import Prepared
 
 log = logging.getLogger(__name__)
 
 LONGEST_WAIT_S = 300
+
+
+def _target_to_claim_at(pk: Any) -> QuerySet[Target]:
+    """The target, if jobs may be started there, locked against others who claim."""
+    targets = Target.objects.filter(pk=pk, paused=False, archived_at=None).order_by()
+    if connection.features.has_select_for_update:
+        targets = targets.select_for_update(no_key=True)  # planning a job refers to its target, and must not wait
+    return targets
+
+
+_TARGET = Prepared(_target_to_claim_at)
+_PLANNED = Prepared(lambda target: Job.objects.planned().filter(target=target).values_list("pk", flat=True)[:2])
+_AWAY = Prepared(
+    lambda target: (
+        Job.objects.away()
+        .filter(target=target)
+        .order_by()
+        .values("target")
+        .annotate(jobs=Count("pk"))
+        .values_list("jobs", flat=True)
+    )
+)
 
 
 def local_targets(host: str) -> list[Target]:
@@ -33,11 +57,21 @@ def claim_due(*, targets: list[Target], holder: str, most: int | None = None) ->
 
     At each target at most `most`.
     """
-    open_ids = [target.pk for target in targets if target.archived_at is None]
-    if not open_ids or not Job.objects.planned().filter(target__in=open_ids).order_by().exists():
+    open_ids = [target.pk for target in targets if target.archived_at is None and _PLANNED.all(target.pk)]
+    if not open_ids:
         return []
     with transaction.atomic():
         return [job for pk in open_ids for job in _claim_at(pk, holder, most)]
+
+
+def claim_planned(job: Job, *, holder: str) -> bool:
+    """Take up a job in the transaction that has just planned it; False where it has to wait for its turn or a slot."""
+    target = _TARGET.first(job.target_id)
+    if target is None or draining() or _PLANNED.all(target.pk) != [job.pk] or _free_slots(target) < 1:
+        return False
+    job.target = target
+    _claim(job, holder)
+    return True
 
 
 def take_over(job: Job, *, holder: str, wait_s: float = 0, reason: str = "") -> None:
@@ -147,13 +181,10 @@ def finish_job(job: Job, ending: Ending) -> bool:
 
 
 def _claim_at(target_id: int, holder: str, most: int | None) -> list[Job]:
-    locked = Target.objects.filter(pk=target_id, paused=False, archived_at=None)
-    if connection.features.has_select_for_update:
-        locked = locked.select_for_update(no_key=True)  # planning a job refers to its target, and must not wait
-    target = locked.first()
+    target = _TARGET.first(target_id)
     if target is None or draining():  # asked with the target locked: see jobs.drain
         return []
-    free = target.slots - Job.objects.away().filter(target=target).count()
+    free = _free_slots(target)
     jobs = list(Job.objects.planned().filter(target=target)[: max(0, free if most is None else min(free, most))])
     claimed = []
     for job in jobs:
@@ -162,6 +193,10 @@ def _claim_at(target_id: int, holder: str, most: int | None) -> list[Job]:
             _claim(job, holder)
             claimed.append(job)
     return claimed
+
+
+def _free_slots(target: Target) -> int:
+    return target.slots - (_AWAY.first(target.pk) or 0)
 
 
 def _claim(job: Job, holder: str) -> None:

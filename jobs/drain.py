@@ -13,14 +13,16 @@ from jobs.models import Drain, Job, Target
 from jobs.states import JobState
 from jobs.wake import wake_on_commit
 from record.models import Lab
+from record.prepared import Prepared
 from record.services import Subject, record_event
 
+_DRAIN = Prepared(lambda: Drain.objects.order_by("pk")[:1])
 INSTALLATION = Subject("installation", uuid5(NAMESPACE_DNS, "installation"), "this installation")
 
 
 def draining() -> Drain | None:
     """The drain that goes on; None while work may start."""
-    return Drain.objects.first()
+    return _DRAIN.first()
 
 
 def begin_drain(*, reason: str) -> Drain:

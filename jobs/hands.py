@@ -20,6 +20,7 @@ from jobs.patience import DATABASE_AWAY, Patience
 from jobs.states import JobState
 from record.errors import AdapterError, StaleState
 from record.logkeys import about
+from record.prepared import Prepared
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,9 @@ RESTARTED = (
     "The machine was restarted while this job was running (or being started): how far it came is not known. "
     "Look at its outputs and try it again."
 )
+
+# A job to be followed, without the script, which nobody needs any more.
+_FOLLOWED = Prepared(lambda pk: Job.objects.live().select_related("target").defer("script").filter(pk=pk).order_by())
 
 FOLDER_GONE = (
     "was taken away while the job was running: whether and how its script ended is not known. "
@@ -48,6 +52,7 @@ class Hands:
         self.targets: list[Target] = []
         self._pidfds: dict[int, int] = {}
         self._kill_at: dict[int, float] = {}
+        self._taken: list[Job] = []  # claimed as they were planned, and still to be handed over
         self._unsure: set[int] = set()  # handed over, but the database failed before it was written down
         self._patience = Patience(longest_s=60)
         self._carriers = processes.Carriers(TOKEN_VARIABLE)
@@ -57,15 +62,20 @@ class Hands:
         self.targets = custody.local_targets(self.host)
 
     def start_due(self) -> int:
-        """Claim what is planned and has a slot, and start it; how many were claimed."""
-        if not self.targets:
+        """Claim what is planned and has a slot, and start it and what was taken before; how many those are."""
+        if not self.targets and not self._taken:
             return 0
-        claimed = custody.claim_due(targets=self.targets, holder=self.holder)
+        claimed = [*self._taken, *custody.claim_due(targets=self.targets, holder=self.holder)]
+        self._taken = []
         if claimed:
             point("claimed")
         for job in claimed:
             self._guarded(job, self._submit)
         return len(claimed)
+
+    def take(self, job: Job) -> None:
+        """Have a job started that was claimed for us in the transaction that planned it."""
+        self._taken.append(job)
 
     def follow(self) -> int:
         """Once a tick: look after everything that is away, from whatever life of ours it stems; how much that is."""
@@ -191,7 +201,7 @@ class Hands:
     def _ended(self, pk: int) -> object:
         """What became of it; the answer says to the loop that a job's end woke it."""
         self._forget(pk)
-        job = Job.objects.live().select_related("target").defer("script").filter(pk=pk).first()
+        job = _FOLLOWED.first(pk)
         if job is not None and job.state == JobState.RUNNING:
             self._guarded(job, self._resolve)
         return ENDED

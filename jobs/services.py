@@ -17,6 +17,7 @@ from jobs.states import JOB, JobState
 from jobs.wake import wake_on_commit
 from record.access import Ability, require
 from record.errors import BadInput, ConductorError
+from record.prepared import insert
 from record.services import Author, Subject, record_event
 
 SAFE_NAME = re.compile(r"[^A-Za-z0-9._-]+")
@@ -75,7 +76,7 @@ def plan_job(
     token = new_token()
     script_name = SAFE_NAME.sub("_", script_name.rsplit("/", 1)[-1])[:120].lstrip(".") or "script.sh"
     stdout_path, stderr_path = _log_paths(target, script, script_name, work_dir, token)
-    job = Job.objects.create(
+    job = Job(
         lab_id=target.lab_id,
         target=target,
         token=token,
@@ -98,6 +99,7 @@ def plan_job(
         stdout_path=stdout_path,
         stderr_path=stderr_path,
     )
+    insert(job)
     record_event(
         lab_id=job.lab_id, kind="job.plan", subject=job.subject(), data={"token": token, "for": str(subject.uuid)}
     )

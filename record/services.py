@@ -17,6 +17,7 @@ from record.copies import clear_copies
 from record.errors import BadInput, InvalidTransition, StaleState
 from record.kinds import KINDS
 from record.models import ActorKind, ChainHead, Decision, Door, Event, Lab, Statement
+from record.prepared import insert
 from record.values import JSON_LIMIT_BYTES, kept_json, kept_reason, visible_json, visible_text
 
 STRIKE = "strike"  # the verdict of a tombstone
@@ -113,7 +114,7 @@ def record_event(
     What can't be kept of `message` (its first 1,000 characters) and `data` is shown by its text, never refused.
     """
     label = KINDS[kind].label
-    return Event.objects.create(
+    event = Event(
         lab_id=lab_id,
         kind=kind,
         subject_kind=subject.kind,
@@ -123,6 +124,8 @@ def record_event(
         data=visible_json(data or {}),
         decision=decision,
     )
+    insert(event)
+    return event
 
 
 def strike_statement(*, decision: Decision, author: Author, reason: str) -> Decision:

@@ -7,6 +7,7 @@ from django.db import models, transaction
 
 from record.errors import InvalidTransition, StaleState
 from record.models import Decision
+from record.prepared import update
 from record.services import Subject, record_event
 
 
@@ -81,8 +82,8 @@ class Machine:
                 extra={"state": old, "event": event},
             )
         new = self.target(old, event)
-        query = type(row)._base_manager.filter(pk=row.pk, **{self.field: old}, **(where or {}))
-        if query.update(**{self.field: new}, **changes) != 1:
+        seen = {"pk": row.pk, self.field: old, **(where or {})}
+        if update(type(row), where=seen, changes={self.field: new, **changes}) != 1:
             raise StaleState(f"{subject.label} was changed by someone else; look again and repeat if it still fits.")
         _take_over(row, {self.field: new, **changes})
         record_event(

@@ -5,7 +5,7 @@ from typing import Any
 from django.db import models
 
 from jobs.hosts import this_host
-from runs.states import PhaseState, RunState
+from runs.states import PASSED, PhaseState, RunState
 
 
 class RunQuerySet(models.QuerySet[Any]):
@@ -19,10 +19,18 @@ class RunQuerySet(models.QuerySet[Any]):
 
 
 class PhaseQuerySet(models.QuerySet[Any]):
-    def startable(self) -> "PhaseQuerySet":
-        """Ready, in runs that are running and not archived; the oldest run first."""
+    def startable(self, host: Any = None) -> "PhaseQuerySet":
+        """Ready, in runs that are running and not archived, within reach of `host`; the oldest run first."""
         ready = self.filter(state=PhaseState.READY, run__state=RunState.RUNNING, run__archived_at=None)
-        return ready.within_reach().order_by("run_id", "position", "id")
+        return ready.within_reach(host).order_by("run_id", "position", "id")
+
+    def of_board(self, run: Any) -> "PhaseQuerySet":
+        """A run's phases in order, with their species, and without what is long and what nothing is decided by."""
+        return self.filter(run=run).select_related("species").order_by("position", "id").defer("outputs", "files")
+
+    def ahead(self) -> "PhaseQuerySet":
+        """Not passed yet, or to be run again."""
+        return self.filter(~models.Q(state__in=sorted(PASSED)) | models.Q(again=True))
 
     def in_work(self) -> "PhaseQuerySet":
         """Running, in runs that are not archived."""
@@ -36,7 +44,7 @@ class PhaseQuerySet(models.QuerySet[Any]):
         """With their species, runs, and those runs' targets and snapshots (without the long spec: see spec_of)."""
         return self.select_related("run__snapshot", "run__target", "species").defer("run__snapshot__spec")
 
-    def within_reach(self) -> "PhaseQuerySet":
-        """Of runs whose folder can be reached from here: a local target's lies on its own host only."""
-        elsewhere = models.Q(run__target__kind="local") & ~models.Q(run__target__host=this_host())
+    def within_reach(self, host: Any = None) -> "PhaseQuerySet":
+        """Of runs whose folder `host` (or this one) can reach: a local target's lies on its own host only."""
+        elsewhere = models.Q(run__target__kind="local") & ~models.Q(run__target__host=host or this_host())
         return self.exclude(elsewhere)

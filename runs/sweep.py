@@ -1,10 +1,10 @@
 """What `conduct` asks of runs, once a tick: each returns how many things it did. One bad row never stops the rest."""
 
-from django.db.models import QuerySet
-
 from jobs.drain import draining
+from jobs.hosts import this_host
 from jobs.models import Job
 from jobs.patience import Patience
+from record.prepared import Prepared
 from runs.models import Phase
 from runs.progress import look_at_progress, to_look_at
 from runs.services.ending import settle_stopped
@@ -12,11 +12,12 @@ from runs.services.launch import start_phase
 from runs.states import PhaseState, RunState
 
 _patience = Patience(longest_s=60)
+_STARTABLE = Prepared(lambda host: Phase.objects.startable(host).here().values_list("pk", flat=True))
 
 
 def start_ready() -> int:
     """Start the phases that are ready."""
-    return _patience.each(_may_start(Phase.objects.startable().here()), start_phase)
+    return _patience.each(_may_start(_STARTABLE.all(this_host())), start_phase)
 
 
 def settle_cancelled() -> int:
@@ -39,7 +40,8 @@ class AtCluster:
         return set() if targets and draining() else targets
 
     def act(self, target_id: int) -> int:
-        started = _patience.each(_may_start(Phase.objects.startable().filter(run__target=target_id)), start_phase)
+        ready = Phase.objects.startable().filter(run__target=target_id).values_list("pk", flat=True)
+        started = _patience.each(_may_start(list(ready)), start_phase)
         return started + _patience.each(
             to_look_at(Phase.objects.in_work().filter(run__target=target_id)), look_at_progress
         )
@@ -48,10 +50,9 @@ class AtCluster:
 AT_CLUSTER = AtCluster()
 
 
-def _may_start(ready: QuerySet[Phase]) -> list[int]:
-    """The keys of those that are ready; none while the installation is being drained."""
-    keys = list(ready.values_list("pk", flat=True))
-    return [] if keys and draining() else keys
+def _may_start(ready: list[int]) -> list[int]:
+    """Those of the phases that are ready; none while the installation is being drained."""
+    return [] if ready and draining() else ready
 
 
 def _key(pk: int) -> str:

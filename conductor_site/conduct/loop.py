@@ -20,6 +20,7 @@ from conductor_site.conduct.due import DueTable
 from conductor_site.conduct.lease import TickLease
 from conductor_site.conduct.listening import Ear
 from conductor_site.conduct.quiet import Quiet
+from jobs.claiming import take_here
 from jobs.hands import ENDED, Hands
 from jobs.hosts import this_host
 from jobs.wake import hear_here
@@ -154,9 +155,11 @@ class Conduct:
     def _own_calls(self) -> Iterator[None]:
         """What this process itself makes due is looked at in the same or the next turn, without the socket."""
         hear_here(self._call)
+        take_here(self.hands)
         try:
             yield
         finally:
+            take_here(None)
             hear_here(None)
 
     @contextmanager

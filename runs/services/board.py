@@ -3,12 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from django.db import connection
+from django.db.models import QuerySet
 
 from gates.models import Gate
 from gates.states import ENDED
 from record.errors import BadInput, InvalidTransition
+from record.prepared import Prepared
 from runs.models import Phase, Run, TiltSeries
 from runs.pipeline.spec import PhaseSpec, PipelineSpec, spec_of
 from runs.states import PASSED, PhaseState
@@ -22,20 +25,36 @@ def lock_run(run_id: int) -> Run:
     """
     if not connection.in_atomic_block:
         raise RuntimeError("lock_run belongs in a transaction")
-    runs = Run.objects.select_related("snapshot", "target").defer("snapshot__spec")
-    if connection.features.has_select_for_update:
-        runs = runs.select_for_update(of=("self",), no_key=True)
-    run = runs.filter(pk=run_id).first()
+    run = _RUN.first(run_id)
     if run is None:
         raise BadInput(f"There is no run with the key {run_id}.")
     if connection.features.has_select_for_update:
-        _lock_gates(run)
+        _GATES.all(run.uuid)
     return run
 
 
-def _lock_gates(run: Run) -> None:
-    gates = Gate.objects.filter(root_uuid=run.uuid).exclude(state__in=ENDED).order_by("id")
-    list(gates.select_for_update(no_key=True).values_list("pk", flat=True))
+def _locked_run(pk: Any) -> QuerySet[Run]:
+    runs = Run.objects.select_related("snapshot", "target").defer("snapshot__spec").filter(pk=pk).order_by()
+    return runs.select_for_update(of=("self",), no_key=True) if connection.features.has_select_for_update else runs
+
+
+def _locked_gates(root_uuid: Any) -> QuerySet[Gate, int]:
+    gates = Gate.objects.filter(root_uuid=root_uuid).exclude(state__in=ENDED).order_by("id")
+    return gates.select_for_update(no_key=True).values_list("pk", flat=True)
+
+
+def _needs(**conditions: Any) -> QuerySet[Any, tuple[int, int]]:
+    return Phase.needs.through.objects.filter(**conditions).values_list("from_phase_id", "to_phase_id")
+
+
+_RUN = Prepared(_locked_run)
+_GATES = Prepared(_locked_gates)
+_SERIES = Prepared(lambda run: TiltSeries.objects.filter(run=run).order_by().values_list("name", "excluded_by"))
+_PHASES = Prepared(lambda run: Phase.objects.of_board(run))
+_PHASES_AHEAD = Prepared(lambda run: Phase.objects.of_board(run).ahead())
+_PHASE = Prepared(lambda pk: Phase.objects.filter(pk=pk).select_related("species").order_by())
+_NEEDS = Prepared(lambda run: _needs(from_phase__run=run))
+_NEEDS_AHEAD = Prepared(lambda run: _needs(from_phase__run=run, to_phase__in=Phase.objects.filter(run=run).ahead()))
 
 
 @dataclass(frozen=True)
@@ -48,7 +67,7 @@ class SeriesNames:
 
 def series_names(run: Run) -> SeriesNames:
     """The tilt series that the run takes along and those that are excluded, in one query."""
-    rows = sorted(TiltSeries.objects.filter(run=run).order_by().values_list("name", "excluded_by"))
+    rows = sorted(_SERIES.all(run.pk))
     return SeriesNames([name for name, by in rows if by is None], [name for name, by in rows if by is not None])
 
 
@@ -70,27 +89,39 @@ class Board:
     @classmethod
     def load(cls, run: Run) -> "Board":
         """Two queries, however many phases there are."""
-        rows = Phase.objects.filter(run=run).select_related("species").order_by("position", "id")
-        phases = list(rows.defer("outputs", "files"))  # long, and nothing here depends on them
+        return cls._of(run, _PHASES.all(run.pk), _NEEDS.all(run.pk))
+
+    @classmethod
+    def ahead(cls, run: Run) -> "Board":
+        """With those phases only that have not been passed, and what they need of these: enough to advance on."""
+        return cls._of(run, _PHASES_AHEAD.all(run.pk), _NEEDS_AHEAD.all(run.pk))
+
+    @classmethod
+    def _of(cls, run: Run, phases: list[Phase], pairs: list[tuple[int, int]]) -> "Board":
         by_pk = {phase.pk: phase for phase in phases}
         for phase in phases:
             phase.run = run
         needs: dict[int, list[Phase]] = {phase.pk: [] for phase in phases}
-        through = Phase.needs.through.objects.filter(from_phase__run=run)
-        for pk, needed in through.values_list("from_phase_id", "to_phase_id"):
-            needs[pk].append(by_pk[needed])
+        for pk, needed in pairs:
+            if pk in by_pk:
+                needs[pk].append(by_pk[needed])
         return cls(run, spec_of(run.snapshot), phases, needs)
 
     @classmethod
     def of_phase(cls, run: Run, pk: int) -> "Board":
         """With one phase only, and nothing of what it needs: one query, for what concerns no other phase."""
-        phase = Phase.objects.select_related("species").get(pk=pk)
-        phase.run = run
-        return cls(run, spec_of(run.snapshot), [phase])
+        phases = _PHASE.all(pk)
+        for phase in phases:
+            phase.run = run
+        return cls(run, spec_of(run.snapshot), phases)
 
     def phase(self, pk: int) -> Phase:
         """The phase with that key, as it stands on this board."""
         return next(phase for phase in self.phases if phase.pk == pk)
+
+    def find(self, pk: int) -> Phase | None:
+        """The same; None where the board has no such phase."""
+        return next((phase for phase in self.phases if phase.pk == pk), None)
 
     @cached_property
     def excluded(self) -> list[str]:

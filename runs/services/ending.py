@@ -10,6 +10,7 @@ from jobs.models import Job
 from jobs.states import JobState
 from record.errors import AdapterError, BadInput
 from record.logkeys import about
+from record.prepared import Prepared
 from runs.models import Phase
 from runs.pipeline.spec import spec_of
 from runs.services.board import Board, lock_run
@@ -22,6 +23,9 @@ from runs.services.verify import Finding, describe_problems
 from runs.states import Completion, PhaseState, RunState
 
 log = logging.getLogger(__name__)
+
+_PHASE = Prepared(lambda uuid: Phase.objects.with_run().filter(uuid=uuid).order_by())
+_KEYS = Prepared(lambda uuid: Phase.objects.filter(uuid=uuid).order_by().values_list("pk", "run_id"))
 
 
 class StepEnded:
@@ -55,14 +59,14 @@ class StepEnded:
 
     def apply(self, job: Job, gathered: Gathered) -> None:
         """Go on to the next step, or conclude the phase; an end that nobody waits for any more changes nothing."""
-        keys = Phase.objects.filter(uuid=job.subject_uuid).values_list("pk", "run_id").first()
+        keys = _KEYS.first(job.subject_uuid)
         if keys is None:
             return
         run = lock_run(keys[1])
-        board = Board.load(run)
-        phase = board.phase(keys[0])
-        if not is_current(phase, job):
-            log.info("the end of job %s is not waited for any more: %s", job.token, phase.facts())
+        board = Board.ahead(run)
+        phase = board.find(keys[0])
+        if phase is None or not is_current(phase, job):
+            log.info("the end of job %s is not waited for any more", job.token)
             return
         if run.state == RunState.CANCELLED:
             move(phase, "stop", reason="Stopped: the run was cancelled.", ended_at=timezone.now())
@@ -118,7 +122,7 @@ def _why_failed(job: Job) -> str:
 
 
 def _phase_of(job: Job) -> Phase | None:
-    return Phase.objects.with_run().filter(uuid=job.subject_uuid).first()
+    return _PHASE.first(job.subject_uuid)
 
 
 @transaction.atomic

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from jobs.shells import SYSTEM_PATH, Shell, shell_for
 from record.errors import AdapterError
+from record.prepared import Prepared
 from runs.conf import render_conf
 from runs.models import Phase, Run, Species
 from runs.pipeline.snapshot import folder_of
@@ -17,6 +18,8 @@ MOVE_TIMEOUT_S = 120
 MOVED_AT_ONCE = 500
 SUPERSEDED = ".conductor/superseded"
 LAID_OUT = ".conductor/pipeline.digest"
+
+_SPECIES = Prepared(lambda run: Species.objects.filter(run=run))
 
 
 def lay_out(run: Run) -> None:
@@ -50,7 +53,7 @@ def _species_values(run: Run, spec: PipelineSpec) -> dict[str, dict[str, str]]:
     """label -> values of the run's own, also of species that have no lane: scripts may read every species' conf."""
     preset = spec.preset(run.preset)
     values = {label: preset.species.get(label, {}) if preset else {} for label in spec.species}
-    return values | {each.label: own_species_values(spec, each) for each in Species.objects.filter(run=run)}
+    return values | {each.label: own_species_values(spec, each) for each in _SPECIES.all(run.pk)}
 
 
 def set_aside(phase: Phase, spec: PipelineSpec, series: list[str]) -> None:

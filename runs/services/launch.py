@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from django.db import transaction
 from django.utils import timezone
 
+from jobs.claiming import claim_at_once
 from jobs.models import Job
 from jobs.processes import is_alive, own_identity
 from jobs.shells import shell_for
 from jobs.wake import wake_on_commit
 from record.errors import AdapterError, BadInput
 from record.logkeys import about
+from record.prepared import Prepared
 from runs.models import Phase
 from runs.pipeline.spec import spec_of
 from runs.services.board import Board, SeriesNames, lock_run, series_names
@@ -21,6 +23,11 @@ from runs.services.precheck import check_before_start
 from runs.services.steps import plan_step
 from runs.services.verify import count_done
 from runs.states import PhaseState, RunState
+
+_PHASE = Prepared(lambda pk: Phase.objects.with_run().filter(pk=pk).order_by())
+_LIVE_JOB = Prepared(
+    lambda phase_uuid: Job.objects.live().filter(subject_uuid=phase_uuid).order_by().values_list("pk", flat=True)[:1]
+)
 
 
 @dataclass(frozen=True)
@@ -46,7 +53,9 @@ def start_phase(phase_id: int) -> bool:
 
     Does nothing where the phase is not ready any more, its run is not running, or a job of it is still about.
     """
-    phase = _read(phase_id)
+    phase = _PHASE.first(phase_id)
+    if phase is None:
+        return False
     with about(run=phase.run.uuid, target=phase.run.target.name):
         return _may_start(phase) and _claim(phase) and _start(phase)
 
@@ -129,7 +138,7 @@ def _begin(phase: Phase, seen: Seen, ready: Ready) -> bool:
         outputs={},
         files={},
     )
-    plan_step(board, current, 0)
+    claim_at_once(plan_step(board, current, 0))
     wake_on_commit()
     return True
 
@@ -138,11 +147,7 @@ def _may_start(phase: Phase) -> bool:
     run = phase.run
     if phase.state != PhaseState.READY or run.state != RunState.RUNNING or run.archived_at:
         return False
-    return not Job.objects.live().filter(subject_uuid=phase.uuid).exists()
-
-
-def _read(phase_id: int) -> Phase:
-    return Phase.objects.with_run().get(pk=phase_id)
+    return not _LIVE_JOB.all(phase.uuid)
 
 
 def _seen(phase: Phase, excluded: list[str]) -> Seen:

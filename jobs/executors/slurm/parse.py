@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from jobs.executors.slurm.reasons import waiting_words
+from jobs.executors.slurm.reasons import reason_of, waiting_words
 from jobs.executors.slurm.states import Meaning, Standing, meaning_of
 
 # job id, id of its array, index in the array, state, reason, submitted, started, ended, name
@@ -192,6 +192,9 @@ def _ended_words(rows: list[Row], counting: list[Row], meaning: Meaning) -> str:
         names = ", ".join(row.task for row in counting[:SHOWN_TASKS])
         more = " and more" if len(counting) > SHOWN_TASKS else ""
         words = f"{len(counting)} of its {len(rows)} tasks: {names}{more}. {words}"
+    why = reason_of(counting[0].reason)
+    if meaning.event == "cancel" and why.needs_somebody:
+        words = words.replace("at the cluster", f"at the cluster: {why.words} ({counting[0].reason})")
     if by := re.search(r"by (\d+)$", counting[0].state):
         words = words.replace("at the cluster", f"at the cluster by the user with the number {by[1]}")
     return words
