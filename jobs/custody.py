@@ -120,6 +120,7 @@ def record_running(job: Job, native_id: str) -> None:
             started_at=timezone.now(),
             reason="",
         )
+    point("recorded", job.token)
     log.info("job %s (%s) runs as %s", job.token, job.name, native_id)
 
 
@@ -156,7 +157,7 @@ def finish_job(job: Job, ending: Ending) -> bool:
     }
     follower = handler(job.on_final) if job.on_final else None
     ready, gathered = _gather(job, follower, ending.event, changes)
-    point("before_final")
+    point("before_final", job.token)
     try:
         with transaction.atomic():
             lock_for(follower if ready else None, job)
@@ -173,9 +174,10 @@ def finish_job(job: Job, ending: Ending) -> bool:
             )
             if ready and follower:
                 _follow_up(job, follower, gathered)
+            point("final_before_commit", job.token)
     except StaleState:
         return False
-    point("final_recorded")
+    point("final_recorded", job.token)
     log.info("job %s (%s) %s %s", job.token, job.name, job.state, ending.reason)
     return True
 
@@ -211,6 +213,7 @@ def _claim(job: Job, holder: str) -> None:
         holder=holder,
         lease_until=timezone.now() + timedelta(seconds=settings.JOB_CLAIM_LEASE_S),
     )
+    point("claim_before_commit", job.token)
 
 
 def _gather(job: Job, follower: FinalHandler | None, event: str, changes: dict[str, Any]) -> tuple[bool, Any]:

@@ -18,6 +18,7 @@ from jobs.executors.slurm.parse import Status, split_native_id
 from jobs.executors.slurm.scripts import TokenFolder
 from jobs.executors.slurm.site import job_name
 from jobs.executors.slurm.states import Standing
+from jobs.faults import point
 from jobs.models import Cluster, Job, Target
 from jobs.states import JOB, JobState
 from record.errors import ConductorError, StaleState
@@ -49,6 +50,7 @@ class Follower:
         }
         answer = self.slurm.poll(list(known), since=oldest - EARLIER, tasks=sizes)
         self.accounts = answer.accounts
+        point("polled", " ".join(job.token for job in jobs))
         moved, unsettled = 0, list[tuple[Job, Status | None]]()
         for native_id, job in known.items():
             status = _if_it_is(job, answer.statuses.get(native_id))

@@ -67,9 +67,8 @@ class Hands:
             return 0
         claimed = [*self._taken, *custody.claim_due(targets=self.targets, holder=self.holder)]
         self._taken = []
-        if claimed:
-            point("claimed")
         for job in claimed:
+            point("claimed", job.token)
             self._guarded(job, self._submit)
         return len(claimed)
 
@@ -136,7 +135,6 @@ class Hands:
                 self._give_up(job, Ending("fail", f"The job could not be started. {error.message}"))
             return
         custody.record_running(job, native_id)
-        point("recorded")
         self._watch(job)
 
     def _give_up(self, job: Job, ending: Ending) -> None:

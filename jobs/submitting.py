@@ -18,6 +18,7 @@ from jobs.executors.slurm.parse import array_size
 from jobs.executors.slurm.scripts import TokenFolder
 from jobs.executors.slurm.site import SlurmOrder
 from jobs.executors.slurm.states import Standing
+from jobs.faults import point
 from jobs.following import EARLIER, apply, folder_of, keep_raw, name_of
 from jobs.models import Cluster, ClusterWatch, Job, Target
 from jobs.parse import sbatch_options
@@ -43,7 +44,10 @@ class Submitter:
     def claim(self) -> Job | None:
         """Take up the next planned job that has a slot, or None."""
         jobs = claim_due(targets=[self.target], holder=self.holder, most=1)
-        return jobs[0] if jobs else None
+        if not jobs:
+            return None
+        point("claimed", jobs[0].token)
+        return jobs[0]
 
     def submit(self, job: Job) -> int:
         """Hand a job over that is ours; what the cluster refuses for good has failed."""
@@ -51,6 +55,7 @@ class Submitter:
             order = self._order(job)
             followed_within_roots(self.target, [job.work_dir])
             handed = self.slurm.submit(order)
+            point("handed_over", job.token)
         except BadInput as error:
             return self._give_up(job, Ending("fail", f"The job could not be started. {error.message}"))
         except SchedulerError as error:
@@ -169,6 +174,7 @@ class Submitter:
         ClusterWatch.objects.filter(pk=self.target.pk).exclude(busy=0, submit_after=None).update(
             busy=0, submit_after=None
         )
+        point("recorded", job.token)
         log.info("job %s (%s) is job %s of target %s", job.token, job.name, native_id, self.target.name)
         return 1
 

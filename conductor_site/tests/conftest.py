@@ -1,16 +1,13 @@
 """Every test here has its own stores; those that start a real `conduct` have a stage with a database of its own."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conductor_site.tests.stage import PLAN, ROOT, Stage
-from conductor_site.tests.stores import Store, new_store
+from conductor_site.tests.stage import Stage, make_template
+from conductor_site.tests.stores import Store
 
 
 @pytest.fixture(autouse=True)
@@ -23,14 +20,7 @@ def _own_stores(settings: Any, tmp_path: Path) -> None:
 @pytest.fixture(scope="session")
 def migrated_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """A database with one lab, one target and one planned job, to be copied."""
-    folder = tmp_path_factory.mktemp("migrated")
-    store = new_store(folder)
-    environment = os.environ | store.environment
-    environment |= {"CONDUCTOR_DATA": str(folder), "DJANGO_SETTINGS_MODULE": "conductor_site.settings"}
-    subprocess.run(
-        [sys.executable, "manage.py", "migrate", "-v", "0", "--skip-checks"], cwd=ROOT, env=environment, check=True
-    )
-    subprocess.run([sys.executable, "-c", PLAN], cwd=ROOT, env=environment | {"PYTHONPATH": str(ROOT)}, check=True)
+    store = make_template(tmp_path_factory.mktemp("migrated"))
     yield store
     store.drop()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from conductor_site.tests.stores import Store
+from conductor_site.tests.stores import Store, new_store
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -36,6 +36,18 @@ with transaction.atomic():
         work_dir="{HERE}", environment={{}}, purpose="work", step=0, attempt=1, on_final="",
         resources=Resources(60, 1024))
 """
+
+
+def make_template(folder: Path, store: Store | None = None) -> Store:
+    """A database with one lab, one target and one planned job, to be copied for each stage."""
+    store = store or new_store(folder)
+    environment = os.environ | store.environment
+    environment |= {"CONDUCTOR_DATA": str(folder), "DJANGO_SETTINGS_MODULE": "conductor_site.settings"}
+    subprocess.run(
+        [sys.executable, "manage.py", "migrate", "-v", "0", "--skip-checks"], cwd=ROOT, env=environment, check=True
+    )
+    subprocess.run([sys.executable, "-c", PLAN], cwd=ROOT, env=environment | {"PYTHONPATH": str(ROOT)}, check=True)
+    return store
 
 
 class Stage:
@@ -64,14 +76,19 @@ class Stage:
             connection.execute("update jobs_target set roots = ?, job_folder = ?", [f'["{place}"]', f"{place}/jobs"])
         self.log = open(folder / "conduct.log", "ab")  # noqa: SIM115 - closed in close()
 
-    def plan(self, body: str, *, count: int = 1, **columns: Any) -> None:
-        """Plan a job, or `count` of them: rows as the service writes them, with this bash text and these columns."""
+    def plan(self, body: str, *, count: int = 1, **columns: Any) -> list[str]:
+        """Plan a job, or `count` of them: rows as the service writes them, with this bash text and these columns.
+
+        Answers their tokens.
+        """
+        tokens = []
         with self.connection() as connection:
             for _ in range(count):
                 row = self.template | {"script": f"#!/bin/bash\n{body}\n", "uuid": uuid4().hex} | columns
-                self._insert(connection, row)
+                tokens.append(self._insert(connection, row))
+        return tokens
 
-    def _insert(self, connection: Any, row: dict[str, Any]) -> None:
+    def _insert(self, connection: Any, row: dict[str, Any]) -> str:
         del row["id"]
         row = {name: json.dumps(value) if isinstance(value, dict | list) else value for name, value in row.items()}
         token = f"j{uuid4().hex[:24]}x"
@@ -83,20 +100,31 @@ class Stage:
         ]
         marks = ", ".join("?" * len(row))
         connection.execute(f"insert into jobs_job ({', '.join(row)}) values ({marks})", values)  # noqa: S608
+        return token
 
     def connection(self) -> Any:
         """The database, from outside."""
         return self.store.connection()
 
     def conduct(
-        self, *, fault: str = "", data: str = "var", options: tuple[str, ...] = ("--without-cluster",)
+        self,
+        *,
+        fault: str = "",
+        data: str = "var",
+        options: tuple[str, ...] = ("--without-cluster",),
+        within: tuple[str, ...] = (),
+        environment: dict[str, str] | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Start one. Another `data` folder makes it another installation on the same database."""
+        """Start one. Another `data` folder makes it another installation on the same database.
+
+        `within` is a command that becomes it (such as unshare), `environment` goes over the stage's own.
+        """
         process = subprocess.Popen(
-            [sys.executable, "manage.py", "conduct", *options],
+            [*within, sys.executable, "manage.py", "conduct", *options],
             env=self.environment
             | {"CONDUCTOR_DATA": str(self.folder / data)}
-            | ({"CONDUCTOR_FAULT": fault} if fault else {}),
+            | ({"CONDUCTOR_FAULT": fault} if fault else {})
+            | (environment or {}),
             cwd=ROOT,
             stderr=self.log,
             stdout=self.log,

@@ -17,6 +17,7 @@ from gates.services.refusals import may_answer, refuse_stale, when
 from gates.services.statements import Statement, last_decision, read_statement
 from gates.states import GATE
 from gates.subjects import subject_of
+from jobs.faults import point
 from jobs.wake import wake_on_commit
 from record.access import Ability, can, require
 from record.errors import NotAllowed
@@ -63,6 +64,8 @@ def answer_gate(
         if not override and count < policy.quorum:
             return Answer(gate, ballot, None, _counted(gate, ballot, statement, count, policy.quorum))
         decision = decide(gate, author, statement, override=override)
+        point("answer_before_commit", gate.pk)
+    point("answer_committed", gate.pk)
     return Answer(gate, ballot, decision, f"{statement.label}: recorded as decision {decision.number}.")
 
 

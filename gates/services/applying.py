@@ -13,6 +13,7 @@ from gates.services.locking import lock_gate
 from gates.services.people import require_any
 from gates.states import GATE, GateState
 from gates.subjects import keeper_of
+from jobs.faults import point
 from jobs.wake import wake_on_commit
 from record.access import Ability
 from record.errors import ConductorError, InvalidTransition, StaleState
@@ -42,9 +43,12 @@ def apply_gate(gate_id: int) -> bool:
 
 
 def _apply(gate: Gate, decision: Decision) -> bool:
+    point("apply_claimed", gate.pk)
     try:
         protocol_for(gate).persist(gate, decision)
+        point("apply_persisted", gate.pk)
         _finish(gate, decision)
+        point("applied", gate.pk)
     except StaleState as error:
         log.info("gate %s: another took over applying it: %s", gate.pk, error)
         return False
@@ -112,6 +116,7 @@ def _finish(gate: Gate, decision: Decision) -> None:
         )
         keeper_of(current).applied(current, decision)
         wake_on_commit()
+        point("apply_before_commit", gate.pk)
 
 
 def _fail(gate: Gate, error: Exception) -> None:

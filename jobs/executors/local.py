@@ -39,7 +39,7 @@ class LocalExecutor:
         interpreter = self._interpreter(order)
         with in_words(order.folder):
             order.ownership.make_folder(f"{order.folder}/script")
-            point("folder_made")
+            point("folder_made", order.token)
             script_path = f"{order.folder}/script/{order.script_name}"
             if not os.path.exists(script_path):
                 write_whole(script_path, order.script.encode(), sync=False, mode=0o755, settle=order.ownership.settle)
@@ -54,7 +54,7 @@ class LocalExecutor:
                 raise AdapterError(
                     f"Generation {order.generation} of this job has been handed over before.", transient=True
                 ) from None
-            point("submit_made")
+            point("submit_made", order.token)
         return self._spawn(order, guard_path)
 
     def look(self, order: Order) -> Sighting:
@@ -108,10 +108,10 @@ class LocalExecutor:
             with open(order.stdout_path, "ab") as stdout, open(order.stderr_path, "ab") as stderr:
                 for path in (order.stdout_path, order.stderr_path):
                     order.ownership.settle(path)
-                point("before_spawn")
+                point("before_spawn", order.token)
                 forks_before = processes.forks()
                 guard = _start(order, [SHELL, guard_path], stdout.fileno(), stderr.fileno())
-        point("spawned")
+        point("spawned", order.token)
         native_id = processes.identity(guard.pid)
         processes.remember_birth(native_id, forks_before)
         return native_id

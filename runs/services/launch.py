@@ -6,6 +6,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from jobs.claiming import claim_at_once
+from jobs.faults import point
 from jobs.models import Job
 from jobs.processes import is_alive, own_identity
 from jobs.shells import shell_for
@@ -98,6 +99,7 @@ def _get_ready(phase: Phase, names: SeriesNames) -> Ready:
         return Ready(problems)
     write_files(phase.run, spec, names.excluded)
     set_aside(phase, spec, sorted([*names.active, *names.excluded]))
+    point("phase_prepared", phase.uuid)
     return Ready([], *count_done(shell_for(phase.run.target), look_for(phase, spec, names.active)))
 
 
@@ -140,6 +142,7 @@ def _begin(phase: Phase, seen: Seen, ready: Ready) -> bool:
     )
     claim_at_once(plan_step(board, current, 0))
     wake_on_commit()
+    point("phase_before_commit", phase.uuid)
     return True
 
 

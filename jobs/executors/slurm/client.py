@@ -11,6 +11,7 @@ from jobs.executors.slurm.parse import Row, Status
 from jobs.executors.slurm.scripts import TokenFolder
 from jobs.executors.slurm.site import Site, SlurmOrder
 from jobs.executors.slurm.states import Standing
+from jobs.faults import point
 from jobs.shells import Shell
 from record.errors import AdapterError
 
@@ -54,6 +55,7 @@ class Slurm:
         The environment of sbatch is the order's own and nothing else: all of it travels with the job.
         """
         self._prepare(order)
+        point("prepared", order.token)
         environment = order.environment | ({"SLURM_CONF": self.site.conf_path} if self.site.conf_path else {})
         argv = scripts.hand_over_argv(order, self.site)
         done = self.shell.run(argv, env=environment, cwd="/", timeout_s=SUBMIT_TIMEOUT_S)
