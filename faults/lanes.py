@@ -1,0 +1,83 @@
+"""Which parts there are, and how they run: two lanes side by side, one of this machine's own work, one of clusters."""
+
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from conductor_site.tests.postgresql import binaries, running_server
+from faults.ground import Ground
+from faults.leftout import LeftOut
+from faults.limits import Interrupted
+from faults.parts import clock, clusters, databases, judgement, local, storage
+from faults.trials import Part
+
+Do = Callable[[Ground, Part], None]
+
+
+def _with_server(act: Callable[..., None], **given: Any) -> Do:
+    """A part that needs a PostgreSQL of its own."""
+
+    def do(ground: Ground, part: Part) -> None:
+        try:
+            binaries()
+        except FileNotFoundError as error:
+            raise LeftOut(str(error)) from None
+        with running_server() as server:
+            act(ground, part, server=server, **given)
+
+    return do
+
+
+PARTS: dict[str, Do] = {
+    "local": partial(local.run, where="local, SQLite"),
+    "local-postgresql": _with_server(local.run, where="local, PostgreSQL"),
+    "gates": partial(judgement.run, where="gates, SQLite"),
+    "gates-postgresql": _with_server(judgement.run, where="gates, PostgreSQL"),
+    "postgresql": _with_server(databases.fell_server),
+    "hosts": _with_server(databases.two_hosts),
+    "disk": storage.full,
+    "power": storage.power_cut,
+    "clock": clock.run,
+    "slurm": partial(clusters.run, accounting=False, where="SLURM"),
+    "slurmdbd": partial(clusters.run, accounting=True, where="SLURM with slurmdbd"),
+    "ssh": partial(clusters.over_ssh, where="SLURM over SSH"),
+}
+CLUSTERS = ("slurm", "slurmdbd", "ssh")
+
+
+def run_lanes(ground: Ground, names: list[str]) -> list[Part]:
+    """Run these parts; what each came to, in the order of the table."""
+    parts = {name: Part(name) for name in PARTS if name in names}
+    lanes = [
+        threading.Thread(target=_run_lane, args=(ground, [part for part in parts.values() if belongs(part.name)]))
+        for belongs in (lambda name: name in CLUSTERS, lambda name: name not in CLUSTERS)
+    ]
+    for lane in lanes:
+        lane.start()
+    for lane in lanes:
+        while lane.is_alive():
+            lane.join(0.5)  # so that an interrupt is heard
+    return list(parts.values())
+
+
+def _run_lane(ground: Ground, parts: list[Part]) -> None:
+    for part in parts:
+        _run(ground, part)
+
+
+def _run(ground: Ground, part: Part) -> None:
+    began = time.monotonic()
+    try:
+        PARTS[part.name](ground, part)
+    except LeftOut as reason:
+        part.left_out = str(reason)
+    except Interrupted:
+        part.failure = "interrupted"
+    except Exception as error:
+        part.failure = f"{type(error).__name__}: {error}"
+        traceback.print_exc()
+    part.seconds = time.monotonic() - began
+    print(f"{part.name}: {len(part.trials)} trials in {part.seconds:.0f} s {part.failure or part.left_out}", flush=True)
