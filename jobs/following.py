@@ -12,7 +12,7 @@ from jobs import logs
 from jobs.custody import adopt, finish_job, say
 from jobs.endings import Ending
 from jobs.executors.slurm.client import Slurm
-from jobs.executors.slurm.endings import ending_of, is_of_a_twin
+from jobs.executors.slurm.endings import ending_of, is_of_a_twin, never_launched
 from jobs.executors.slurm.errors import Refusal, SchedulerError
 from jobs.executors.slurm.parse import Status, split_native_id
 from jobs.executors.slurm.scripts import TokenFolder
@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 EARLIER = timedelta(minutes=10)  # clocks differ, and sacct looks from a moment on
 TAIL_LINES = 20
+MOST_LAUNCHES = 3  # times that a job may fail to be launched; then the cluster's word is how it ended
 NOT_SEEN = "The cluster knows nothing of it at the moment; what became of it is being found out."
 
 
@@ -136,6 +137,8 @@ class Follower:
             job_id=job_id, status=status, folder=folder, tasks=job.native_raw.get("tasks"),
             stopping=_stopping(job), log_tail=self._log_tail(job, status, folder),
         )  # fmt: skip
+        if ending is not None and (words := self._never_launched(job, status, folder)):
+            return self._hand_over_again(job, words)
         if ending is not None:
             if status is not None:
                 keep_raw(job, {"rows": status.raw})
@@ -144,6 +147,19 @@ class Follower:
         if status is not None:
             return self._keep_odd(job, status)
         return self._not_seen(job, folder)
+
+    def _never_launched(self, job: Job, status: Status | None, folder: TokenFolder) -> str:
+        """In words, that the cluster ended a job which it had failed to launch; "" where it began, or was to end."""
+        if status is None or job.cancel_requested_at or job.native_raw.get("tasks"):
+            return ""
+        if len(job.native_raw.get("forgotten", [])) >= MOST_LAUNCHES or not JOB.allows(job.state, "reclaim"):
+            return ""
+        return never_launched(status, folder, restarts=lambda: self._restarts(job))
+
+    def _restarts(self, job: Job) -> int:
+        """How often SLURM has started a job anew that it is not to start anew; 0 where it can't be known."""
+        shown = None if self.cluster.requeue else self.slurm.show(job.native_id)
+        return shown.restarts if shown else 0
 
     def _agrees(self, job: Job, status: Status) -> bool:
         """Whether a second reading says the same long enough after the first: these ends may be taken back."""
@@ -212,13 +228,17 @@ class Follower:
             return 1
         if not JOB.allows(job.state, "reclaim"):
             return 0
+        return self._hand_over_again(job, "forgotten by the cluster before it began")
+
+    def _hand_over_again(self, job: Job, words: str) -> int:
+        """Give up an id under which nothing began, and have the job submitted anew."""
         self.slurm.forget(folder_of(job), job.native_id)
         keep_raw(job, {"forgotten": [*job.native_raw.get("forgotten", []), job.native_id]}, drop=("missing_since",))
-        log.warning("job %s (%s) was forgotten by the cluster before it began", job.token, job.native_id)
+        log.warning("job %s (%s) is handed over again: %s", job.token, job.native_id, words)
         apply(
-            job, "reclaim", message=f"{job.subject().label}: forgotten by the cluster before it began",
+            job, "reclaim", message=f"{job.subject().label}: {words}",
             generation=job.generation + 1, holder="", lease_until=timezone.now(), native_id="",
-            reason="The cluster had forgotten it before it began.",
+            reason=f"It is handed over again: {words}.",
         )  # fmt: skip
         return 1
 

@@ -30,8 +30,8 @@ JOB = Machine(
     "job",
     [
         rule("claim", "planned", "submitting"),
-        # Also from running and unknown: what was handed over died before the script began; it may be tried again.
-        rule("reclaim", "submitting running unknown", "submitting"),
+        # Also of what was handed over: it died before the script began, and may be tried again.
+        rule("reclaim", "submitting queued running unknown", "submitting"),
         rule("enqueue", "submitting unknown", "queued"),
         rule("start", "submitting queued unknown", "running"),
         rule("lose_sight", "submitting queued running", "unknown"),

@@ -55,9 +55,11 @@ def run(ground: Ground, part: Part, *, accounting: bool, where: str) -> None:
             arena.slots(TOGETHER)
             arena.keep("first", lambda: _driver(arena))
             arena.keep("second", lambda: _driver(arena))
-            for boundary, action in list(product(BOUNDARIES, WORDS)) * ground.times(1):
+            for boundary, action in product(BOUNDARIES, WORDS):
+                _until_none_in_flight(arena, cluster)
                 _at_boundary(arena, boundary, action)
-            for when, how in list(product(("before", "after"), WORDS)) * ground.times(1):
+            for when, how in product(("before", "after"), WORDS):
+                _until_none_in_flight(arena, cluster)
                 _sbatch(arena, when, how)
             for action in WORDS:
                 _guards(arena, action)
@@ -128,9 +130,8 @@ def _driver(arena: Arena) -> subprocess.Popen[bytes]:
 
 def _at_boundary(arena: Arena, boundary: str, action: str) -> None:
     """Fell the driver that comes to a boundary."""
-    arena.mend()
-    arena.plan(code=arena.chance.choice([0, 0, 7]))
     arena.arm(boundary, action)
+    arena.plan(code=arena.chance.choice([0, 0, 7]))
     pid, tokens = arena.fallen(boundary)
     fresh = [token for token in tokens.split() if token not in arena.trials]
     arena.befall(Fault(WORDS[action], "worker", boundary), fresh[:1])

@@ -368,6 +368,27 @@ def test_a_job_that_the_controller_forgot_is_handed_over_again(
     slurm.call("scancel", forgotten)
 
 
+def test_a_job_that_hung_nodes_could_not_launch_is_handed_over_again(
+    run: Callable[..., Job], tmp_path: Path, slurm: SlurmCluster
+) -> None:
+    for node in slurm.nodes:
+        node.stall()
+    try:
+        job = drive(run("echo ran >> ran"), "running")
+        until(
+            lambda: "COMPLETING" in (slurm.call("squeue", "-h", "-j", job.native_id, "-o", "%T") or ""),
+            within_s=60, what="SLURM gives up launching it",
+        )  # fmt: skip
+    finally:
+        for node in slurm.nodes:
+            node.resume()
+
+    first, job = job.native_id, drive(job, "succeeded", within_s=60)
+
+    assert ran(tmp_path) == ["ran"]
+    assert job.native_id != first and job.generation > 1
+
+
 def test_what_nobody_knows_is_lost_and_late_evidence_counts(run: Callable[..., Job], tmp_path: Path) -> None:
     job = drive(run("echo ran >> ran; sleep 1"), "running")
     native_id = job.native_id

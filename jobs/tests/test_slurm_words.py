@@ -9,7 +9,7 @@ import pytest
 
 from jobs import states as our_states
 from jobs.executors.slurm import parse, scripts
-from jobs.executors.slurm.endings import ending_of
+from jobs.executors.slurm.endings import ending_of, never_launched
 from jobs.executors.slurm.errors import Refusal, own_words, refusal_of
 from jobs.executors.slurm.guard import batch_text, sbatch_lines
 from jobs.executors.slurm.parse import Row, status_of
@@ -273,6 +273,7 @@ def test_a_job_folder_that_is_not_there_is_no_empty_one(tmp_path: Path) -> None:
         ("CANCELLED", {"5": 143}, "", "Cancelled by A.", "cancel", "Cancelled by A."),
         ("FAILED", {"5": 143}, "", "Cancelled by A.", "cancel", "Cancelled by A."),
         ("FAILED", {"5": 2}, "", "Cancelled by A.", "fail", "Exit code 2."),
+        ("FAILED", {"5": 0}, "", "", "succeed", ""),  # its guard was killed after it had written how the script ended
         ("COMPLETED", {"5": 0}, "", "Cancelled by A.", "succeed", ""),
     ],
 )
@@ -283,6 +284,24 @@ def test_endings(state: str | None, exits: dict[str, int], tail: str, stopping: 
     assert ending is not None
     assert ending.event == event
     assert words in ending.reason
+
+
+@pytest.mark.parametrize(
+    ("state", "owner", "restarts", "words"),
+    [
+        ("TIMEOUT", "", 0, "its time ran out"),
+        ("TIMEOUT", "5.1", 0, ""),
+        ("DEADLINE", "", 0, ""),
+        ("CANCELLED", "", 1, "could not launch it"),
+        ("CANCELLED", "", 0, ""),  # by somebody, while it waited
+        ("CANCELLED", "closed", 1, ""),
+        ("FAILED", "", 1, ""),
+    ],
+)
+def test_what_was_never_launched(state: str, owner: str, restarts: int, words: str) -> None:
+    status = status_of([Row("5", "", "n", state)])
+    said = never_launched(status, TokenFolder("/j/j1x", owner=owner), restarts=lambda: restarts)
+    assert words in said and bool(said) == bool(words)
 
 
 def test_what_can_not_be_concluded() -> None:

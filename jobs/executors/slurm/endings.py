@@ -1,12 +1,13 @@
 """How a job on a cluster ended: by the scheduler's word, the exit files, the end of its error log. Pure."""
 
 import re
+from collections.abc import Callable
 
 from jobs.endings import Ending, exit_words
 from jobs.executors.guard import LOST_CLAIM, NO_CLAIM
 from jobs.executors.slurm.parse import Status
 from jobs.executors.slurm.scripts import TokenFolder
-from jobs.executors.slurm.states import Standing
+from jobs.executors.slurm.states import STATES, Standing
 
 # What slurmstepd writes into a job's error log, over the versions: https://slurm.schedmd.com/faq.html and its source.
 _MEMORY = re.compile(r"slurmstepd\S*: .*(exceeded (job )?memory limit|oom[-_ ]kill|Out Of Memory)", re.IGNORECASE)
@@ -37,7 +38,7 @@ def ending_of(
         return None
     code = max((each for each, _ in files.values()), default=None)
     at = (ended.ended_at if ended else None) or max((when for _, when in files.values()), default=None)
-    event, reason = _judge(ended, code, log_tail)
+    event, reason = _judge(ended, code, log_tail, whole=is_complete(folder, job_id, tasks))
     if stopping and (event == "cancel" or (event == "fail" and _by_signal(code, ended))):
         event, reason = "cancel", stopping
     if code is None and ended is not None and event in ("succeed", "fail"):
@@ -50,8 +51,24 @@ def is_of_a_twin(status: Status, folder: TokenFolder, job_id: str) -> bool:
     return folder.owner_id not in ("", job_id) and not folder.ends_of(job_id)
 
 
-def _judge(ended: Status | None, code: int | None, log_tail: str) -> tuple[str, str]:
-    """(event, why in words)."""
+def never_launched(status: Status, folder: TokenFolder, *, restarts: Callable[[], int]) -> str:
+    """In words, that a job of which nothing began ended only because it could not be launched; else "".
+
+    A hung node or controller leaves such jobs: they run into their time limit without a process, or SLURM starts them
+    anew although they are not to be (seen with 22.05: `Restarts=1` with `Requeue=0`), and a daemon then cancels them.
+    Nobody asked for either. `restarts` asks the controller, and is called only where it matters.
+    """
+    if folder.owner or folder.started or folder.exits:
+        return ""
+    if status.meaning == STATES["TIMEOUT"]:
+        return "its time ran out, and nothing of it had begun"
+    if status.meaning == STATES["CANCELLED"] and restarts():
+        return "the cluster could not launch it, and ended it before it began"
+    return ""
+
+
+def _judge(ended: Status | None, code: int | None, log_tail: str, *, whole: bool) -> tuple[str, str]:
+    """(event, why in words). `whole`: the exit files say how all of it ended, so that a code of 0 is of all."""
     event = ended.meaning.event if ended else ("fail" if code else "succeed")
     if event == "succeed" and code:
         event = "fail"  # the guard ends as the script did; where they differ the script's own word counts
@@ -59,6 +76,11 @@ def _judge(ended: Status | None, code: int | None, log_tail: str) -> tuple[str, 
         return event, ended.reason if ended else ""
     if _MEMORY.search(log_tail):
         return "run_out_of_memory", f"It used more memory than it had asked for. {_said(log_tail, _MEMORY)}"
+    if whole and code == 0:
+        return (
+            "succeed",
+            "",
+        )  # what failed after the script had ended well (its guard, an epilog) is not the script's end
     if found := _CANCELLED.search(log_tail):
         return _BY_LOG[found[2].upper()]
     return "fail", _failed_words(ended, code)

@@ -37,6 +37,7 @@ class Row:
     exit_code: int | None = None
     exit_signal: int = 0
     raw: str = ""
+    restarts: int = 0  # only scontrol tells
 
     @property
     def meaning(self) -> Meaning:
@@ -57,6 +58,7 @@ class Status:
     exit_code: int | None = None
     exit_signal: int = 0
     raw: list[str] = field(default_factory=list)
+    restarts: int = 0
 
 
 def parse_submission(stdout: str) -> str:
@@ -116,7 +118,8 @@ def parse_show_job(stdout: str) -> list[Row]:
                 Row(facts.get("ArrayJobId", facts["JobId"]) if task else facts["JobId"], task,
                     facts.get("JobName", ""), facts.get("JobState", ""), facts.get("Reason", ""),
                     _time(facts.get("SubmitTime", "")), _time(facts.get("StartTime", "")),
-                    _time(facts.get("EndTime", "")), code, signal, line.strip()[:2000])
+                    _time(facts.get("EndTime", "")), code, signal, line.strip()[:2000],
+                    int(facts["Restarts"]) if facts.get("Restarts", "").isdigit() else 0)
             )  # fmt: skip
     return rows
 
@@ -157,6 +160,7 @@ def status_of(rows: list[Row], *, tasks: int | None = None) -> Status:
         exit_code=worst.exit_code,
         exit_signal=worst.exit_signal,
         raw=[row.raw for row in rows[:SHOWN_TASKS]],
+        restarts=max(row.restarts for row in rows),
     )
 
 
