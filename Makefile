@@ -8,7 +8,7 @@ LOCAL  := env -u DATABASE_URL -u DATABASE_URL_FILE -u CONDUCTOR_SQLITE
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-stop demo-check real-check test test-fast test-postgresql bench lint services clean
+.PHONY: help demo demo-stop demo-check real-check test test-fast test-postgresql test-faults bench lint services clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -57,6 +57,10 @@ test-postgresql: services ## the tests that see a database, on a PostgreSQL of t
 
 test-fast: $(VENV)/dev.ok ## the tests without browser, demo and waiting (about a minute)
 	@$(PY) -m pytest -n auto -m "not slow and not browser and not demo"
+
+# FAULTS="--only local gates --seed 7" tries parts of it, or the same moments again.
+test-faults: services ## kill, stall and fill everything there is (up to 40 minutes; the last line is JSON)
+	@$(PY) -m faults $(FAULTS)
 
 bench: $(VENV)/run.ok ## what it costs, each figure against a limit (10 minutes; the last line is JSON)
 	@$(PY) -m bench

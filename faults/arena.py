@@ -13,6 +13,7 @@ from typing import Any
 from conductor_site.tests.stage import ROOT, Stage
 from conductor_site.tests.stores import Store
 from faults.limits import Limits, TooLate
+from faults.processes import end_all
 from faults.referee import count_ends, judge_job, plain, read_tally
 from faults.trials import Fault, Part, Trial
 from jobs.processes import read_stat
@@ -134,7 +135,7 @@ class Arena:
                     return pid, words[2].strip()
             return None
 
-        return self.limits.until(found, what=f"somebody falls at {boundary}", within_s=within_s)  # type: ignore[return-value]
+        return self.limits.until(found, what=f"somebody falls at {boundary}", within_s=within_s)
 
     # The end
 
@@ -189,6 +190,7 @@ class Arena:
                 process.kill()
             process.wait()
         self.stage.close()
+        end_all(f"{self.folder}/".encode())
         self.stage.store.drop()
 
 

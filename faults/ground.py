@@ -1,10 +1,12 @@
 """What the parts share: a folder, templates of databases, the PostgreSQL server, the seed and the size."""
 
 import os
+import random
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 from uuid import uuid4
 
 from conductor_site.tests.postgresql import Server, administer
@@ -12,6 +14,9 @@ from conductor_site.tests.stage import make_template
 from conductor_site.tests.stores import PostgresqlStore, SqliteStore, Store
 from faults.arena import Arena
 from faults.limits import Limits
+
+T = TypeVar("T")
+LEAST = 4
 
 
 class Ground:
@@ -28,6 +33,12 @@ class Ground:
     def times(self, count: int) -> int:
         """How often to do what is done `count` times in a whole run; at least once."""
         return max(1, round(count * self.scale))
+
+    def choose(self, what: list[T], *, times: int) -> list[T]:
+        """All of it so often in a whole run; in a smaller one fewer, at random."""
+        wanted = max(LEAST, round(len(what) * times * self.scale))
+        rounds, rest = divmod(wanted, len(what))
+        return what * rounds + random.Random(self.seed).sample(what, rest)  # noqa: S311 - the same for the same seed
 
     @contextmanager
     def arena(

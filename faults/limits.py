@@ -38,7 +38,9 @@ class Limits:
         if not self.left_s():
             raise TooLate("the time for all trials is over")
 
-    def until(self, holds: Callable[[], T], *, what: str, within_s: float = PATIENCE_S, every_s: float = 0.05) -> T:
+    def until(
+        self, holds: Callable[[], T | None], *, what: str, within_s: float = PATIENCE_S, every_s: float = 0.05
+    ) -> T:
         """Wait until something holds, and answer it; TooLate, with `what`, where it doesn't."""
         end_s = time.monotonic() + within_s
         while not (answer := holds()):

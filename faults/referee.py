@@ -5,7 +5,7 @@ and exit code as its last. What Conductor says of it is known from its rows and 
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,7 @@ def _wrong(trial: Trial, row: Mapping[str, Any], codes: list[int]) -> str:
     return f"{said}, and its script said {codes or 'nothing'}"
 
 
-def count_ends(events: list[Mapping[str, Any]]) -> Counter[str]:
+def count_ends(events: Iterable[Mapping[str, Any]]) -> Counter[str]:
     """Subject's uuid in 32 digits -> how many events say that it has ended."""
     return Counter(plain(event["subject_uuid"]) for event in events if event["kind"] in ENDS)
 

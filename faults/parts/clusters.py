@@ -13,7 +13,8 @@ from conductor_site.tests.drivers import DRIVER, use_cluster
 from conductor_site.tests.stage import ROOT
 from faults.arena import STALL_S, WORDS, Arena
 from faults.ground import Ground
-from faults.parts.local import GUARD_BOUNDARIES, all_pids, carries, resume
+from faults.parts.local import GUARD_BOUNDARIES
+from faults.processes import all_pids, carries, resume
 from faults.trials import Fault, Part
 from jobs.processes import read_stat
 from jobs.tests.cluster.daemons import Daemon
@@ -173,7 +174,7 @@ def _guards(arena: Arena, action: str) -> None:
         arena.befall(Fault(WORDS[action], "guard", boundary, excuses=action == "kill"), [token])
     if action == "stop":
         arena.limits.rest(STALL_S)
-        resume(arena, lambda pid: any(carries(pid, f"CONDUCTOR_TOKEN={token}".encode()) for token in befallen))
+        resume(arena.limits, lambda pid: any(carries(pid, f"CONDUCTOR_TOKEN={token}".encode()) for token in befallen))
 
 
 def _daemons(arena: Arena, cluster: SlurmCluster) -> None:

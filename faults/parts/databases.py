@@ -12,7 +12,7 @@ from conductor_site.tests.postgresql import USER, Server
 from faults.arena import STALL_S, WORDS, Arena
 from faults.ground import Ground, is_root
 from faults.leftout import LeftOut
-from faults.parts.local import all_pids, kill_jobs
+from faults.processes import all_pids, kill_jobs
 from faults.trials import Fault, Part
 from jobs.processes import read_stat, split_identity
 

@@ -1,17 +1,12 @@
 """This machine's own jobs: `conduct` felled at each boundary and at random, guards felled at each of theirs."""
 
-import os
-import signal
-from collections.abc import Callable
-from contextlib import suppress
 from itertools import product
-from pathlib import Path
 
 from conductor_site.tests.postgresql import Server
 from faults.arena import STALL_S, WORDS, Arena
 from faults.ground import Ground
+from faults.processes import carries, resume
 from faults.trials import Fault, Part
-from jobs.processes import read_stat
 
 BOUNDARIES = [
     "claim_before_commit", "claimed", "folder_made", "submit_made", "before_spawn", "spawned", "recorded",
@@ -27,7 +22,7 @@ def run(ground: Ground, part: Part, *, server: Server | None = None, where: str)
     with ground.arena(part.name.replace(" ", "-"), where, server=server) as arena:
         arena.conduct("a")
         arena.conduct("b")
-        for boundary, action in list(product(BOUNDARIES, WORDS)) * ground.times(3):
+        for boundary, action in ground.choose(list(product(BOUNDARIES, WORDS)), times=3):
             at_boundary(arena, boundary, action)
         for _ in range(ground.times(8)):
             all_at_random(arena)
@@ -82,40 +77,4 @@ def guards(arena: Arena, action: str) -> None:
         arena.befall(Fault(WORDS[action], "guard", boundary, excuses=action == "kill"), [token])
     if action == "stop":
         arena.limits.rest(STALL_S)
-        resume(arena, lambda pid: carries(pid, str(arena.folder / "work" / "jobs").encode()))
-
-
-def resume(arena: Arena, ours: Callable[[int], bool]) -> None:
-    """Let stopped processes of the arena's jobs go on, until none is left."""
-
-    def none_left() -> bool:
-        stopped = [pid for pid in all_pids() if (stat := read_stat(pid)) and stat.state in "Tt" and ours(pid)]
-        for pid in stopped:
-            os.kill(pid, signal.SIGCONT)
-        return not stopped
-
-    arena.limits.until(none_left, what="nobody is stopped")
-
-
-def kill_jobs(tokens: list[str]) -> None:
-    """kill -9 of every process of these jobs: guards, scripts, and what those started."""
-    marks = [f"CONDUCTOR_TOKEN={token}".encode() for token in tokens]
-    for pid in all_pids():
-        if any(carries(pid, mark) for mark in marks):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-
-
-def all_pids() -> list[int]:
-    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-
-
-def carries(pid: int, mark: bytes) -> bool:
-    """Whether a process has those words in its command or its environment."""
-    for name in ("cmdline", "environ"):
-        try:
-            if mark in Path(f"/proc/{pid}/{name}").read_bytes():
-                return True
-        except OSError:
-            continue
-    return False
+        resume(arena.limits, lambda pid: carries(pid, str(arena.folder / "work" / "jobs").encode()))

@@ -10,7 +10,7 @@ from pathlib import Path
 from faults.arena import Arena
 from faults.ground import Ground, is_root
 from faults.leftout import LeftOut
-from faults.parts.local import kill_jobs
+from faults.processes import kill_jobs
 from faults.trials import Fault, Part
 
 TOGETHER = 6
