@@ -1,4 +1,4 @@
-"""Which parts there are, and how they run: two lanes side by side, one of this machine's own work, one of clusters."""
+"""Which parts there are, and how they run: two lanes side by side, about as long as each other."""
 
 import threading
 import time
@@ -47,7 +47,7 @@ PARTS: dict[str, Do] = {
     "slurmdbd": partial(clusters.run, accounting=True, where="SLURM with slurmdbd"),
     "ssh": partial(clusters.over_ssh, where="SLURM over SSH"),
 }
-CLUSTERS = ("slurm", "slurmdbd", "ssh")
+SECOND_LANE = ("slurm", "slurmdbd", "ssh", "postgresql", "hosts")
 
 
 def run_lanes(ground: Ground, names: list[str]) -> list[Part]:
@@ -55,7 +55,7 @@ def run_lanes(ground: Ground, names: list[str]) -> list[Part]:
     parts = {name: Part(name) for name in PARTS if name in names}
     lanes = [
         threading.Thread(target=_run_lane, args=(ground, [part for part in parts.values() if belongs(part.name)]))
-        for belongs in (lambda name: name in CLUSTERS, lambda name: name not in CLUSTERS)
+        for belongs in (lambda name: name in SECOND_LANE, lambda name: name not in SECOND_LANE)
     ]
     for lane in lanes:
         lane.start()

@@ -154,12 +154,11 @@ class Follower:
             return ""
         if len(job.native_raw.get("forgotten", [])) >= MOST_LAUNCHES or not JOB.allows(job.state, "reclaim"):
             return ""
-        return never_launched(status, folder, restarts=lambda: self._restarts(job))
+        return never_launched(status, folder, show=lambda: self._shown(job))
 
-    def _restarts(self, job: Job) -> int:
-        """How often SLURM has started a job anew that it is not to start anew; 0 where it can't be known."""
-        shown = None if self.cluster.requeue else self.slurm.show(job.native_id)
-        return shown.restarts if shown else 0
+    def _shown(self, job: Job) -> Status | None:
+        """All that the controller says of a job; None where it is to start jobs anew itself."""
+        return None if self.cluster.requeue else self.slurm.show(job.native_id)
 
     def _agrees(self, job: Job, status: Status) -> bool:
         """Whether a second reading says the same long enough after the first: these ends may be taken back."""
@@ -256,8 +255,8 @@ class Follower:
             Job.objects.live().filter(pk=job.pk).update(stdout_path=paths[0][:700], stderr_path=paths[1][:700])
 
     def _log_tail(self, job: Job, status: Status | None, folder: TokenFolder) -> str:
-        """The end of its error log, where the kind of its failure may stand there; "" where it can't be read."""
-        if status is not None and (status.meaning.standing != Standing.ENDED or status.meaning.event != "fail"):
+        """The end of its error log, where the kind of its end may stand there; "" where it can't be read."""
+        if status is not None and (status.meaning.standing != Standing.ENDED or status.meaning.event == "succeed"):
             return ""
         if status is None and not folder.exits:
             return ""

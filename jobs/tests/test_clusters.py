@@ -389,6 +389,19 @@ def test_a_job_that_hung_nodes_could_not_launch_is_handed_over_again(
     assert job.native_id != first and job.generation > 1
 
 
+def test_a_script_that_tidies_up_when_it_is_cancelled_at_the_cluster_was_cancelled(
+    run: Callable[..., Job], tmp_path: Path, slurm: SlurmCluster
+) -> None:
+    job = drive(run("trap 'exit 0' TERM; echo ran >> ran; sleep 60 & wait"), "running")
+    until(lambda: ran(tmp_path), within_s=20, what="it runs")
+
+    slurm.call("scancel", job.native_id)
+
+    job = drive(job, "cancelled")
+    assert job.exit_code in (0, None)  # the exit file may not be there yet
+    assert job.reason == "It was cancelled at the cluster."
+
+
 def test_what_nobody_knows_is_lost_and_late_evidence_counts(run: Callable[..., Job], tmp_path: Path) -> None:
     job = drive(run("echo ran >> ran; sleep 1"), "running")
     native_id = job.native_id

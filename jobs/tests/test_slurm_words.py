@@ -1,7 +1,8 @@
 """SLURM's tables, builders and parsers, on what a real SLURM 22.05 printed."""
 
 import subprocess
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from jobs.executors.slurm import parse, scripts
 from jobs.executors.slurm.endings import ending_of, never_launched
 from jobs.executors.slurm.errors import Refusal, own_words, refusal_of
 from jobs.executors.slurm.guard import batch_text, sbatch_lines
-from jobs.executors.slurm.parse import Row, status_of
+from jobs.executors.slurm.parse import Row, Status, status_of
 from jobs.executors.slurm.reasons import waiting_words
 from jobs.executors.slurm.scripts import TokenFolder
 from jobs.executors.slurm.site import Site, SlurmOrder, job_name
@@ -273,6 +274,11 @@ def test_a_job_folder_that_is_not_there_is_no_empty_one(tmp_path: Path) -> None:
         ("CANCELLED", {"5": 143}, "", "Cancelled by A.", "cancel", "Cancelled by A."),
         ("FAILED", {"5": 143}, "", "Cancelled by A.", "cancel", "Cancelled by A."),
         ("FAILED", {"5": 2}, "", "Cancelled by A.", "fail", "Exit code 2."),
+        ("CANCELLED", {"5": 0}, "", "", "succeed", ""),  # the controller forgot that it ran, and started it in vain
+        ("CANCELLED", {"5": 7}, "", "", "fail", "Exit code 7."),
+        ("CANCELLED", {"5": 0}, "slurmstepd: error: *** JOB 5 ON n1 CANCELLED AT x ***", "", "cancel", "cancelled at"),
+        ("CANCELLED", {"5": 143}, "", "", "cancel", "cancelled at"),
+        ("NODE_FAIL", {"5": 0}, "", "", "succeed", ""),
         ("FAILED", {"5": 0}, "", "", "succeed", ""),  # its guard was killed after it had written how the script ended
         ("COMPLETED", {"5": 0}, "", "Cancelled by A.", "succeed", ""),
     ],
@@ -286,21 +292,34 @@ def test_endings(state: str | None, exits: dict[str, int], tail: str, stopping: 
     assert words in ending.reason
 
 
+LAUNCH = NOW, NOW + timedelta(seconds=1)
+LATER = NOW, NOW + timedelta(seconds=60)
+
+
 @pytest.mark.parametrize(
-    ("state", "owner", "restarts", "words"),
+    ("state", "owner", "shown", "words"),
     [
-        ("TIMEOUT", "", 0, "its time ran out"),
-        ("TIMEOUT", "5.1", 0, ""),
-        ("DEADLINE", "", 0, ""),
-        ("CANCELLED", "", 1, "could not launch it"),
-        ("CANCELLED", "", 0, ""),  # by somebody, while it waited
-        ("CANCELLED", "closed", 1, ""),
-        ("FAILED", "", 1, ""),
+        ("TIMEOUT", "", None, "its time ran out"),
+        ("TIMEOUT", "5.1", None, ""),
+        ("DEADLINE", "", None, ""),
+        ("CANCELLED", "", {"restarts": 1}, "could not launch it"),
+        ("CANCELLED", "", {"nodes": "n1", "times": LAUNCH}, "could not launch it"),
+        ("CANCELLED", "", {"nodes": "n1", "times": LATER}, ""),  # by somebody, while its nodes were made ready
+        ("CANCELLED", "", {"times": LAUNCH}, ""),  # by somebody, while it waited
+        ("CANCELLED", "", None, ""),
+        ("CANCELLED", "closed", {"restarts": 1}, ""),
+        ("FAILED", "", {"restarts": 1}, ""),
     ],
 )
-def test_what_was_never_launched(state: str, owner: str, restarts: int, words: str) -> None:
-    status = status_of([Row("5", "", "n", state)])
-    said = never_launched(status, TokenFolder("/j/j1x", owner=owner), restarts=lambda: restarts)
+def test_what_was_never_launched(state: str, owner: str, shown: dict[str, Any] | None, words: str) -> None:
+    def show() -> Status | None:
+        if shown is None:
+            return None
+        started, ended = shown.get("times", (None, None))
+        row = Row("5", "", "n", state, started_at=started, ended_at=ended)
+        return status_of([replace(row, restarts=shown.get("restarts", 0), nodes=shown.get("nodes", ""))])
+
+    said = never_launched(status_of([Row("5", "", "n", state)]), TokenFolder("/j/j1x", owner=owner), show=show)
     assert words in said and bool(said) == bool(words)
 
 

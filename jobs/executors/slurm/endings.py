@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 
 from jobs.endings import Ending, exit_words
 from jobs.executors.guard import LOST_CLAIM, NO_CLAIM
@@ -12,6 +13,9 @@ from jobs.executors.slurm.states import STATES, Standing
 # What slurmstepd writes into a job's error log, over the versions: https://slurm.schedmd.com/faq.html and its source.
 _MEMORY = re.compile(r"slurmstepd\S*: .*(exceeded (job )?memory limit|oom[-_ ]kill|Out Of Memory)", re.IGNORECASE)
 _CANCELLED = re.compile(r"slurmstepd\S*: .*CANCELLED AT .*(DUE TO (TIME LIMIT|NODE FAILURE|PREEMPTION))", re.IGNORECASE)
+_ENDED = re.compile(r"slurmstepd\S*: .*CANCELLED AT ", re.IGNORECASE)  # ... DUE TO something, or by somebody
+_FROM_OUTSIDE = frozenset({"cancel", "time_out", "fail_node", "preempt"})
+AT_ONCE = timedelta(seconds=3)
 _BY_LOG = {
     "TIME LIMIT": ("time_out", "It ran into its time limit."),
     "NODE FAILURE": ("fail_node", "A node on which it ran failed."),
@@ -51,20 +55,27 @@ def is_of_a_twin(status: Status, folder: TokenFolder, job_id: str) -> bool:
     return folder.owner_id not in ("", job_id) and not folder.ends_of(job_id)
 
 
-def never_launched(status: Status, folder: TokenFolder, *, restarts: Callable[[], int]) -> str:
+def never_launched(status: Status, folder: TokenFolder, *, show: Callable[[], Status | None]) -> str:
     """In words, that a job of which nothing began ended only because it could not be launched; else "".
 
-    A hung node or controller leaves such jobs: they run into their time limit without a process, or SLURM starts them
-    anew although they are not to be (seen with 22.05: `Restarts=1` with `Requeue=0`), and a daemon then cancels them.
-    Nobody asked for either. `restarts` asks the controller, and is called only where it matters.
+    A hung node or controller leaves such jobs: they run into their time limit without a process, or a daemon cancels
+    them, after SLURM started them anew although they are not to be (seen with 22.05: `Restarts=1` with `Requeue=0`) or
+    as soon as they had a node. Nobody asked for either. `show` asks the controller, only where it matters.
     """
     if folder.owner or folder.started or folder.exits:
         return ""
     if status.meaning == STATES["TIMEOUT"]:
         return "its time ran out, and nothing of it had begun"
-    if status.meaning == STATES["CANCELLED"] and restarts():
+    if status.meaning == STATES["CANCELLED"] and (shown := show()) and (shown.restarts or _ended_at_once(shown)):
         return "the cluster could not launch it, and ended it before it began"
     return ""
+
+
+def _ended_at_once(shown: Status) -> bool:
+    """Whether it had a node, and ended as soon as it had it; what is cancelled while it waits never has one."""
+    if not (shown.nodes and shown.started_at and shown.ended_at):
+        return False
+    return shown.ended_at - shown.started_at <= AT_ONCE
 
 
 def _judge(ended: Status | None, code: int | None, log_tail: str, *, whole: bool) -> tuple[str, str]:
@@ -72,6 +83,8 @@ def _judge(ended: Status | None, code: int | None, log_tail: str, *, whole: bool
     event = ended.meaning.event if ended else ("fail" if code else "succeed")
     if event == "succeed" and code:
         event = "fail"  # the guard ends as the script did; where they differ the script's own word counts
+    if event in _FROM_OUTSIDE and whole and code is not None and code <= 128 and not _ENDED.search(log_tail):
+        event = "fail" if code else "succeed"  # it had ended by itself, and the cluster did not hear of it in time
     if event != "fail":
         return event, ended.reason if ended else ""
     if _MEMORY.search(log_tail):

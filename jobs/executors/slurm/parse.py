@@ -37,7 +37,8 @@ class Row:
     exit_code: int | None = None
     exit_signal: int = 0
     raw: str = ""
-    restarts: int = 0  # only scontrol tells
+    restarts: int = 0  # this and the next: only scontrol tells
+    nodes: str = ""
 
     @property
     def meaning(self) -> Meaning:
@@ -59,6 +60,7 @@ class Status:
     exit_signal: int = 0
     raw: list[str] = field(default_factory=list)
     restarts: int = 0
+    nodes: str = ""
 
 
 def parse_submission(stdout: str) -> str:
@@ -119,7 +121,8 @@ def parse_show_job(stdout: str) -> list[Row]:
                     facts.get("JobName", ""), facts.get("JobState", ""), facts.get("Reason", ""),
                     _time(facts.get("SubmitTime", "")), _time(facts.get("StartTime", "")),
                     _time(facts.get("EndTime", "")), code, signal, line.strip()[:2000],
-                    int(facts["Restarts"]) if facts.get("Restarts", "").isdigit() else 0)
+                    int(facts["Restarts"]) if facts.get("Restarts", "").isdigit() else 0,
+                    facts.get("NodeList", "").replace("(null)", ""))
             )  # fmt: skip
     return rows
 
@@ -161,6 +164,7 @@ def status_of(rows: list[Row], *, tasks: int | None = None) -> Status:
         exit_signal=worst.exit_signal,
         raw=[row.raw for row in rows[:SHOWN_TASKS]],
         restarts=max(row.restarts for row in rows),
+        nodes=worst.nodes,
     )
 
 
