@@ -25,7 +25,7 @@ def start(*options: str) -> subprocess.Popen[str]:
 
 
 def test_a_short_run() -> None:
-    options = ["--only", "local", "gates", "power", "clock", "--scale", "0.05", "--seed", "7"]
+    options = ["--only", "local", "gates", "power", "--scale", "0.05", "--seed", "7"]
     done = start(*options)
     said, _ = done.communicate(timeout=LIMIT_S)
     counts = json.loads(said.splitlines()[-1])
