@@ -80,7 +80,8 @@ def _two_targets(arena: Arena) -> None:
 
         values = [Jsonb(value) if isinstance(value, list | dict) else value for value in copy.values()]
         marks = ", ".join("?" * len(copy))
-        connection.execute(f"insert into jobs_target ({', '.join(copy)}) values ({marks})", values)  # noqa: S608
+        names = ", ".join(f'"{name}"' for name in copy)
+        connection.execute(f"insert into jobs_target ({names}) values ({marks})", values)  # noqa: S608
 
 
 def _host(arena: Arena, name: str, database: Server, own: set[int]) -> None:

@@ -22,7 +22,7 @@ def run(ground: Ground, part: Part, *, server: Server | None = None, where: str)
     with ground.arena(part.name.replace(" ", "-"), where, server=server) as arena:
         arena.conduct("a")
         arena.conduct("b")
-        for boundary, action in ground.choose(list(product(BOUNDARIES, WORDS)), times=3):
+        for boundary, action in ground.choose(list(product(BOUNDARIES, WORDS)), times=2):
             at_boundary(arena, boundary, action)
         for _ in range(ground.times(8)):
             all_at_random(arena)
