@@ -78,6 +78,7 @@ def _run_lane(ground: Ground, parts: list[Part]) -> None:
 def _run(ground: Ground, part: Part) -> None:
     began = time.monotonic()
     try:
+        ground.limits.rest(0)
         PARTS[part.name](ground, part)
     except (LeftOut, pytest.skip.Exception) as reason:  # the second: a service that can't be had
         part.left_out = str(reason)
