@@ -292,7 +292,7 @@ def test_endings(state: str | None, exits: dict[str, int], tail: str, stopping: 
     assert words in ending.reason
 
 
-LAUNCH = NOW, NOW + timedelta(seconds=1)
+LAUNCH = NOW, NOW + timedelta(seconds=6)
 LATER = NOW, NOW + timedelta(seconds=60)
 
 

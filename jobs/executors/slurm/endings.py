@@ -15,7 +15,7 @@ _MEMORY = re.compile(r"slurmstepd\S*: .*(exceeded (job )?memory limit|oom[-_ ]ki
 _CANCELLED = re.compile(r"slurmstepd\S*: .*CANCELLED AT .*(DUE TO (TIME LIMIT|NODE FAILURE|PREEMPTION))", re.IGNORECASE)
 _ENDED = re.compile(r"slurmstepd\S*: .*CANCELLED AT ", re.IGNORECASE)  # ... DUE TO something, or by somebody
 _FROM_OUTSIDE = frozenset({"cancel", "time_out", "fail_node", "preempt"})
-AT_ONCE = timedelta(seconds=3)
+AT_ONCE = timedelta(seconds=15)  # in which a launch fails: SLURM's MessageTimeout is 10 s unless set, and a little
 _BY_LOG = {
     "TIME LIMIT": ("time_out", "It ran into its time limit."),
     "NODE FAILURE": ("fail_node", "A node on which it ran failed."),
