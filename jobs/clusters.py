@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from jobs import processes
 from jobs.alongside import companions
+from jobs.custody import say
 from jobs.drain import draining
 from jobs.executors.slurm.client import Slurm
 from jobs.following import Follower
@@ -32,6 +33,7 @@ from record.logkeys import about
 log = logging.getLogger(__name__)
 
 TURN_S = 240  # longer than a submission may take; a dead driver of this host is noticed at once
+EACH_S = 20.0  # for calls that are made job by job: then the rest is left to the next task
 SUBMITTING_S = 20.0  # then the rest is left to the next task
 LONGEST_CLOSED_S = 300
 NUDGE_AGAIN_S = 10  # a nudge that was taken, but of which nothing came, is sent again
@@ -77,9 +79,10 @@ class _Round:
         return moved
 
     def _run(self) -> int:
-        moved = self._each(self._cancelling(), self.follower.cancel)
-        if moved:
-            self.watch.poll_due_at = None
+        self.began_at = timezone.now()
+        if cancelling := self._cancelling():
+            self.watch.poll_due_at = None  # what becomes of it is seen at once, and then at the usual times
+        moved = self._each(cancelling, self.follower.cancel)
         if self._poll_is_due():
             moved += self._poll()
         moved += handle_unhandled_at(self.target.pk)
@@ -111,21 +114,34 @@ class _Round:
         began, moved = monotonic(), 0
         while monotonic() - began < SUBMITTING_S and self._takes_jobs():
             if not moved:
-                self.slurm.shell.make_folder(self.target.job_folder)
+                if not Job.objects.planned().filter(target=self.target).exists():
+                    break
+                self.slurm.shell.make_folder(self.target.job_folder)  # before a claim: is it there to be talked to?
             job = self.submitter.claim()
             if job is None:
                 break
             moved += self._each([job], self.submitter.submit)
-            soon = timezone.now() + timedelta(seconds=min(1, self.cluster.poll_floor_s))
-            ClusterWatch.objects.filter(pk=self.target.pk).update(poll_due_at=soon, poll_interval_s=0)
+            self._poll_soon()
         return moved
 
+    def _poll_soon(self) -> None:
+        """Ask after what was submitted as soon as a cluster may be asked again, and from then on often."""
+        soon = timezone.now() + timedelta(seconds=self.cluster.poll_floor_s)
+        watch = ClusterWatch.objects.filter(pk=self.target.pk)
+        watch.filter(Q(poll_due_at=None) | Q(poll_due_at__gt=soon)).update(poll_due_at=soon)
+        watch.update(poll_interval_s=0)
+
     def _each(self, jobs: list[Job], act: Callable[[Job], int]) -> int:
-        """A job that can't be dealt with must not stop the others; a cluster that can't be reached stops all."""
-        moved = 0
+        """A job that can't be dealt with must not stop the others; a cluster that can't be reached stops all.
+
+        After `EACH_S` the rest is left to the next turn, so that a slow cluster is still asked what has ended.
+        """
+        began, moved = monotonic(), 0
         for job in jobs:
             with about(**job.log_keys()):
                 moved += self._try(job, act)
+            if monotonic() - began > EACH_S:
+                break
         return moved
 
     def _try(self, job: Job, act: Callable[[Job], int]) -> int:
@@ -133,17 +149,28 @@ class _Round:
             return int(act(job))
         except StaleState as error:
             log.info("job %s: %s", job.token, error.message)
-        except (AdapterError, *DATABASE_AWAY):
+        except DATABASE_AWAY:
             raise
         except ConductorError as error:
+            if isinstance(error, AdapterError) and error.transient:
+                raise
             log.warning("job %s can't be looked after: %s", job.token, error.message)
+            say(job, f"It can't be looked after just now: {error.message}")
         except Exception:
             log.exception("job %s could not be looked after; it is tried again", job.token)
         return 0
 
     def _cancelling(self) -> list[Job]:
-        wanted = Job.objects.away().filter(target=self.target, cancel_requested_at__isnull=False)
-        return list(wanted.exclude(state=JobState.SUBMITTING).exclude(native_id="").select_related("target"))
+        """Those that were asked to end since the last answer; at the times of polls, all that have not ended yet.
+
+        In any order: those that stay must not take up the time of the others.
+        """
+        wanted = Job.objects.away().filter(_asked_to_end(self.watch), target=self.target)
+        if self._poll_is_due():
+            wanted = Job.objects.away().filter(target=self.target, cancel_requested_at__isnull=False)
+        return list(
+            wanted.exclude(state=JobState.SUBMITTING).exclude(native_id="").select_related("target").order_by("?")
+        )
 
     def _resuming(self) -> list[Job]:
         return list(Job.objects.away().filter(target=self.target, state=JobState.SUBMITTING).select_related("target"))
@@ -156,10 +183,14 @@ class _Round:
         return watch.submit_after is None or watch.submit_after <= timezone.now()
 
     def _note_answer(self, interval_s: float) -> None:
+        """An answer is as old as its turn: what is asked for since, such as a job's end, is not in it."""
         now = timezone.now()
         accounts = {} if self.follower.accounts is None else {"has_accounts": self.follower.accounts}
         ClusterWatch.objects.filter(pk=self.target.pk).update(
-            answered_at=now, poll_interval_s=interval_s, poll_due_at=now + timedelta(seconds=interval_s), **accounts
+            answered_at=self.began_at,
+            poll_interval_s=interval_s,
+            poll_due_at=now + timedelta(seconds=interval_s),
+            **accounts,
         )
 
     def _note_well(self) -> None:
@@ -209,8 +240,7 @@ def _is_due(target: Target, watch: ClusterWatch, now: datetime, *, asked: bool) 
         return True
     away = Job.objects.away().filter(target=target)
     submitting = Q(state=JobState.SUBMITTING) & (Q(lease_until__lte=now) | Q(cancel_requested_at__isnull=False))
-    asked_to_end = Q(cancel_requested_at__gt=watch.answered_at or now) & ~Q(state=JobState.SUBMITTING)
-    if away.filter(submitting | asked_to_end).exists():
+    if away.filter(submitting | (_asked_to_end(watch) & ~Q(state=JobState.SUBMITTING))).exists():
         return True
     count = away.exclude(state=JobState.SUBMITTING).count()
     if count and (watch.poll_due_at is None or watch.poll_due_at <= now):
@@ -219,6 +249,13 @@ def _is_due(target: Target, watch: ClusterWatch, now: datetime, *, asked: bool) 
         return False
     waits = away.count() < target.slots and Job.objects.planned().filter(target=target).exists()
     return waits and not draining()
+
+
+def _asked_to_end(watch: ClusterWatch) -> Q:
+    """Jobs that were asked to end after the cluster was last asked after them."""
+    if watch.answered_at is None:
+        return Q(cancel_requested_at__isnull=False)
+    return Q(cancel_requested_at__gt=watch.answered_at)
 
 
 def _nudge(target_id: int) -> int:

@@ -21,7 +21,7 @@ from jobs.executors.slurm.states import Standing
 from jobs.faults import point
 from jobs.models import Cluster, Job, Target
 from jobs.states import JOB, JobState
-from record.errors import ConductorError, StaleState
+from record.errors import AdapterError, ConductorError, StaleState
 from record.logkeys import about
 from record.services import record_event
 
@@ -44,17 +44,16 @@ class Follower:
 
     def follow(self, jobs: list[Job]) -> int:
         """Ask after all of them at once; how many went on. Those without a native id have nothing to ask for."""
-        known = {job.native_id: job for job in jobs if job.native_id}
+        known = [job for job in jobs if job.native_id]  # ids come round again: several may have the same
         oldest = min(job.submitted_at or job.planned_at for job in jobs)
-        sizes = {
-            native_id: int(job.native_raw["tasks"]) for native_id, job in known.items() if job.native_raw.get("tasks")
-        }
-        answer = self.slurm.poll(list(known), since=oldest - EARLIER, tasks=sizes)
+        sizes = {job.native_id: int(job.native_raw["tasks"]) for job in known if job.native_raw.get("tasks")}
+        ids = list(dict.fromkeys(job.native_id for job in known))
+        answer = self.slurm.poll(ids, since=oldest - EARLIER, tasks=sizes)
         self.accounts = answer.accounts
         point("polled", " ".join(job.token for job in jobs))
         moved, unsettled = 0, list[tuple[Job, Status | None]]()
-        for native_id, job in known.items():
-            status = _if_it_is(job, answer.statuses.get(native_id))
+        for job in known:
+            status = _if_it_is(job, answer.statuses.get(job.native_id))
             if status is not None and status.meaning.standing in (Standing.WAITING, Standing.RUNNING):
                 moved += self._guarded(job, status)
             else:
@@ -108,6 +107,8 @@ class Follower:
         if not found:
             return 0
         folders = self.slurm.read_folders([folder_of(job) for job, _ in found])[1]
+        for folder in folders.values():
+            require_job_folder(self.target, folder)
         moved = 0
         for job, status in found:
             with about(**job.log_keys()):
@@ -125,9 +126,10 @@ class Follower:
         return 0
 
     def _settle_one(self, job: Job, status: Status | None, folder: TokenFolder) -> int:
+        require_own_folder(folder)
         job_id = split_native_id(job.native_id)[0]
         if folder.owner_id not in ("", job_id) and (status is None or is_of_a_twin(status, folder, job_id)):
-            adopt(job, self.slurm.native_id_of(folder.owner_id))
+            self._adopt(job, folder.owner_id)
             return 1
         if status is not None and status.meaning.provisional and not self._agrees(job, status):
             return 0
@@ -168,9 +170,8 @@ class Follower:
         if since is not None and now - since >= timedelta(seconds=self.cluster.agree_s):
             return True
         if since is None:
-            keep_raw(
-                job, {"rows": status.raw, "provisional": {"event": status.meaning.event, "since": now.isoformat()}}
-            )
+            first = {"event": status.meaning.event, "since": now.isoformat()}
+            keep_raw(job, {"rows": status.raw, "provisional": first}, drop=("missing_since",))
         say(
             job, f"{status.meaning.words} It is believed if it still stands in {self.cluster.agree_s} s: it may change."
         )
@@ -185,7 +186,7 @@ class Follower:
                 lab_id=job.lab_id, kind="job.puzzle", subject=job.subject(), message=message, data={"rows": status.raw}
             )
             keep_raw(job, {"puzzle": status.meaning.words})
-        keep_raw(job, {"rows": status.raw})
+        keep_raw(job, {"rows": status.raw}, drop=("missing_since", "provisional"))
         say(job, status.reason or status.meaning.words)
         return 0
 
@@ -199,31 +200,32 @@ class Follower:
                 apply(job, "lose_sight", reason=NOT_SEEN)
                 return 1
             return 0
-        if (
-            job.cancel_requested_at
-            and not folder.started
-            and now - since >= timedelta(seconds=self.cluster.poll_floor_s)
-        ):
+        away_s = (now - since).total_seconds()
+        began = bool(folder.started or folder.absent)  # one that was taken away may have told of a start
+        if job.cancel_requested_at and not began and away_s >= self.cluster.poll_floor_s:
             return self._close(job)
-        if not folder.owner and now - since >= timedelta(seconds=self.cluster.look_up_wait_s):
+        if not (folder.owner or folder.absent) and away_s >= self.cluster.look_up_wait_s:
             return self._never_began(job)
-        if job.state == JobState.UNKNOWN and now - since >= timedelta(seconds=self.cluster.lost_after_s):
-            words = (
-                f"Nothing has been known of it for {self.cluster.lost_after_s // 60} minutes: the cluster does not "
-                f"know job {job.native_id}, and it left no exit code. Nothing is tried again until somebody decides; "
-                "what is heard of it later still counts."
-            )
-            apply(job, "lose", reason=words, message=f"{job.subject().label}: {words}")
-            return 1
+        if job.state == JobState.UNKNOWN and away_s >= self.cluster.lost_after_s:
+            return self._lose(job, folder)
         return 0
+
+    def _lose(self, job: Job, folder: TokenFolder) -> int:
+        left = "its token folder has been taken away" if folder.absent else "it left no exit code"
+        words = (
+            f"Nothing has been known of it for {self.cluster.lost_after_s // 60} minutes: the cluster does not "
+            f"know job {job.native_id}, and {left}. Nothing is tried again until somebody decides; "
+            "what is heard of it later still counts."
+        )
+        apply(job, "lose", reason=words, message=f"{job.subject().label}: {words}")
+        return 1
 
     def _never_began(self, job: Job) -> int:
         """The cluster has forgotten it before it began: hand it over again. Its guard keeps a late one from running."""
         found = self.slurm.look_up(name_of(job), since=(job.submitted_at or job.planned_at) - EARLIER)
         if found:  # under another id than the one that was written down
             alive = [each for each in found if each.meaning.standing != Standing.ENDED]
-            adopt(job, self.slurm.native_id_of((alive or found)[0].job_id))
-            keep_raw(job, {}, drop=("missing_since", "submit_time"))
+            self._adopt(job, (alive or found)[0].job_id)
             return 1
         if not JOB.allows(job.state, "reclaim"):
             return 0
@@ -240,6 +242,11 @@ class Follower:
             reason=f"It is handed over again: {words}.",
         )  # fmt: skip
         return 1
+
+    def _adopt(self, job: Job, job_id: str) -> None:
+        """Follow it under another id; what was known of the one before (when it was submitted) is not of this one."""
+        adopt(job, self.slurm.native_id_of(job_id))
+        keep_raw(job, {}, drop=("missing_since", "submit_time", "provisional"))
 
     def _close(self, job: Job) -> int:
         """A job that is to be cancelled, is not seen, and has not begun: see to it that it never begins."""
@@ -284,6 +291,18 @@ def name_of(job: Job) -> str:
 def folder_of(job: Job) -> str:
     """Its token folder."""
     return f"{job.job_folder or job.target.job_folder}/{job.token}"
+
+
+def require_job_folder(target: Target, folder: TokenFolder) -> None:
+    """AdapterError where the target's job folder can't be reached: then nothing can be told of any job."""
+    if folder.unreachable and folder.job_folder == target.job_folder:
+        raise AdapterError(f"The job folder {folder.job_folder} can't be reached.", transient=True)
+
+
+def require_own_folder(folder: TokenFolder) -> None:
+    """ConductorError where one job's notes lie in another folder, which can't be reached: it waits, others go on."""
+    if folder.unreachable:
+        raise ConductorError(f"{folder.job_folder}, the target's job folder when it was planned, can't be reached.")
 
 
 def keep_raw(job: Job, facts: dict[str, Any], *, drop: tuple[str, ...] = ()) -> None:

@@ -19,7 +19,15 @@ from jobs.executors.slurm.scripts import TokenFolder
 from jobs.executors.slurm.site import SlurmOrder
 from jobs.executors.slurm.states import Standing
 from jobs.faults import point
-from jobs.following import EARLIER, apply, folder_of, keep_raw, name_of
+from jobs.following import (
+    EARLIER,
+    apply,
+    folder_of,
+    keep_raw,
+    name_of,
+    require_job_folder,
+    require_own_folder,
+)
 from jobs.models import Cluster, ClusterWatch, Job, Target
 from jobs.parse import sbatch_options
 from jobs.shells import environment_of, followed_within_roots
@@ -78,6 +86,8 @@ class Submitter:
         take_over(job, holder=self.holder)
         now, folders = self.slurm.read_folders([folder_of(job)])
         folder = folders[folder_of(job)]
+        require_job_folder(self.target, folder)
+        require_own_folder(folder)
         if folder.owner_id:
             return self._record(job, self._order(job), folder.owner_id)
         forgotten = job.native_raw.get("forgotten", [])
@@ -157,10 +167,20 @@ class Submitter:
             owner = self.slurm.close(folder_of(job))
             if owner != "closed":
                 return self._record(job, self._order(job), owner.partition(".")[0])
-            for status in self.slurm.look_up(name_of(job), since=job.planned_at - EARLIER):
-                if status.meaning.standing != Standing.ENDED:
-                    self.slurm.cancel(status.job_id, status.name)
+            self._cancel_ghosts(job)
         return int(finish_job(job, ending))
+
+    def _cancel_ghosts(self, job: Job) -> None:
+        """Clear submissions of a closed job out of the queue; one that stays there ends as soon as it begins."""
+        for status in self.slurm.look_up(name_of(job), since=job.planned_at - EARLIER):
+            if status.meaning.standing == Standing.ENDED:
+                continue
+            try:
+                self.slurm.cancel(status.job_id, status.name)
+            except SchedulerError as error:
+                if error.transient:
+                    raise
+                log.warning("job %s: its submission %s stays in the queue: %s", job.token, status.job_id, error.message)
 
     def _record(self, job: Job, order: SlurmOrder, native_id: str) -> int:
         native_id = self.slurm.native_id_of(native_id)

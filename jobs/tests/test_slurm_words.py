@@ -241,8 +241,8 @@ def test_token_folders(tmp_path: Path) -> None:
 
 def test_a_job_folder_that_is_not_there_is_no_empty_one(tmp_path: Path) -> None:
     done = subprocess.run(scripts.look_argv([f"{tmp_path}/jobs/j1x"]), capture_output=True, text=True, check=True)
-    with pytest.raises(AdapterError, match="can't be reached"):
-        scripts.parse_look(done.stdout)
+    folder = scripts.parse_look(done.stdout)[1][f"{tmp_path}/jobs/j1x"]
+    assert (folder.unreachable, folder.absent, folder.job_folder) == (True, False, f"{tmp_path}/jobs")
 
 
 @pytest.mark.parametrize(

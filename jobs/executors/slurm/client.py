@@ -1,11 +1,12 @@
 """SLURM over a shell: submit, look up, poll, read token folders, cancel. Every failed question changes nothing."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from jobs.executors.slurm import parse, scripts
-from jobs.executors.slurm.errors import SchedulerError, refusal_error
+from jobs.executors.slurm.errors import Refusal, SchedulerError, refusal_error
 from jobs.executors.slurm.guard import batch_text
 from jobs.executors.slurm.parse import Row, Status
 from jobs.executors.slurm.scripts import TokenFolder
@@ -20,6 +21,7 @@ QUERY_TIMEOUT_S = 25
 IDS_A_CALL = 10_000  # one argument may have 128 KiB
 FOLDERS_A_CALL = 200
 NO_SUCH_JOB = "invalid job id specified"
+ENDING = (NO_SUCH_JOB, "already completing or completed")  # scancel's words on what the queue still shows as ending
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,8 @@ class Slurm:
             return HandedOver(before=True)
         if word == "refused":
             raise refusal_error("SLURM took no job", done.stderr, int(rest) if rest.isdigit() else done.returncode)
+        if word == "astray":
+            raise _astray(order.work_dir, done.stderr)
         raise AdapterError(
             f"The submission in {order.folder} did not get to its end: {done.stderr.strip()[-300:] or 'no word'}.",
             transient=True,
@@ -158,15 +162,18 @@ class Slurm:
         """Ask for the end of a job, by id and name, since ids come round again; whether it is seen to have ended.
 
         scancel says nothing of jobs that it does not know: what the queue says afterwards is what counts. False: it is
-        still there (it is ending, or scancel had no effect); ask again.
+        still there (it is ending, or scancel had no effect); ask again. What scancel complains of while the queue
+        answers is about this job alone: then the SchedulerError is permanent, but for the words of a busy cluster.
         """
         job_id, cluster = parse.split_native_id(native_id)
         argv = [self.site.command("scancel"), f"--jobname={name}", *self._cluster(cluster), job_id]
         done = self.shell.run(argv, env=self.site.environment(), cwd="/", timeout_s=QUERY_TIMEOUT_S)
-        if done.returncode and NO_SUCH_JOB not in done.stderr.lower():
-            raise refusal_error("scancel", done.stderr, done.returncode)
         rows = [row for row in self._queue([job_id], cluster) if row.job_id == job_id and row.name == name]
-        return all(row.meaning.standing == Standing.ENDED for row in rows)
+        ended = all(row.meaning.standing == Standing.ENDED for row in rows)
+        if done.returncode and not ended and not any(words in done.stderr.lower() for words in ENDING):
+            error = refusal_error("scancel", done.stderr, done.returncode)
+            raise error if error.refusal == Refusal.BUSY else SchedulerError(error.message, Refusal.PERMANENT)
+        return ended
 
     def partitions(self) -> list[str]:
         """Names of the partitions and whether they are up, as `name up`."""
@@ -212,7 +219,7 @@ class Slurm:
         ]  # fmt: skip
         try:
             return parse.parse_accounting(self._query(argv))
-        except SchedulerError:
+        except AdapterError:  # sacct is missing or hangs, too: if it is the connection, the next call tells
             return None
 
     def _query(self, argv: list[str], *, unknown_is_empty: bool = False) -> str:
@@ -228,6 +235,12 @@ class Slurm:
     def _cluster(self, name: str = "") -> list[str]:
         name = name or self.site.cluster
         return [f"--clusters={name}"] if name else []
+
+
+def _astray(work_dir: str, stderr: str) -> AdapterError:
+    gone = re.search("no such file|not a directory|permission denied", stderr, re.IGNORECASE)
+    said = (stderr.strip().splitlines() or ["no word"])[-1].rpartition(": ")[2]
+    return AdapterError(f"The work folder {work_dir} can't be entered: {said}.", transient=not gone)
 
 
 def _by_cluster(native_ids: Sequence[str]) -> dict[str, dict[str, str]]:

@@ -14,12 +14,12 @@ _HAND_OVER = r"""
 folder=$1 work_dir=$2 generation=$3; shift 3
 if [ -s "$folder/id" ]; then read -r id < "$folder/id"; echo "id $id"; exit; fi
 if [ -s "$folder/owner" ]; then read -r owner < "$folder/owner"; echo "owner $owner"; exit; fi
+cd "$work_dir" || { echo astray; exit; }
 own=$folder/submit.$generation
 if ! mkdir "$own"; then
   [ -d "$own" ] || exit 73
   echo before; exit
 fi
-cd "$work_dir" || exit 72
 "$@" < /dev/null > "$own/stdout" 2> "$own/stderr"
 code=$?
 echo "$code" > "$own/code"
@@ -83,17 +83,24 @@ class Attempt:
 class TokenFolder:
     """What lies in a job's token folder. `exits` is unit -> (exit code, when) of the last restart of each unit.
 
-    `absent`: there is no such folder; nothing was ever handed over, or it was taken away.
+    `absent`: there is no such folder; nothing was ever handed over, or it was taken away. `unreachable`: the job folder
+    in which it would lie is not there either, so nothing is known.
     """
 
     path: str
     absent: bool = False
+    unreachable: bool = False
     native_id: str = ""
     owner: str = ""
     attempts: list[Attempt] = field(default_factory=list)
     started: set[str] = field(default_factory=set)
     exits: dict[str, tuple[int, datetime]] = field(default_factory=dict)
     streams: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    @property
+    def job_folder(self) -> str:
+        """The folder in which those of many jobs lie."""
+        return self.path.rpartition("/")[0]
 
     @property
     def closed(self) -> bool:
@@ -195,7 +202,10 @@ def log_folders(order: SlurmOrder) -> list[str]:
 
 
 def hand_over_argv(order: SlurmOrder, site: Site) -> list[str]:
-    """Look for an id or submit, on the target's side. Prints `id`, `owner`, `before` or `refused`, and which."""
+    """Look for an id or submit, on the target's side. Prints `id`, `owner`, `before` or `refused`, and which.
+
+    `astray`: the work folder can't be entered, and nothing was tried.
+    """
     words = ["hand_over", order.folder, order.work_dir, str(order.generation), *sbatch_argv(order, site)]
     return ["/bin/bash", "-c", _HAND_OVER, *words]
 
@@ -217,7 +227,7 @@ def forget_argv(folder: str, native_id: str) -> list[str]:
 
 
 def parse_look(stdout: str) -> tuple[datetime, dict[str, TokenFolder]]:
-    """(the target's clock, folder -> what lies in it). AdapterError where the folder of all jobs can't be reached."""
+    """(the target's clock, folder -> what lies in it)."""
     now, found = datetime.now(UTC), dict[str, TokenFolder]()
     current = TokenFolder("")
     for line in stdout.splitlines():
@@ -226,8 +236,6 @@ def parse_look(stdout: str) -> tuple[datetime, dict[str, TokenFolder]]:
             now = datetime.fromtimestamp(int(rest), UTC)
         elif word == "folder":
             current = found[rest] = TokenFolder(rest)
-        elif word == "unreachable":
-            raise AdapterError(f"The job folder {current.path.rpartition('/')[0]} can't be reached.", transient=True)
         else:
             _take(current, word, rest)
     return now, found
@@ -236,6 +244,8 @@ def parse_look(stdout: str) -> tuple[datetime, dict[str, TokenFolder]]:
 def _take(folder: TokenFolder, word: str, rest: str) -> None:
     if word == "absent":
         folder.absent = True
+    elif word == "unreachable":
+        folder.unreachable = True
     elif word == "id":
         folder.native_id = rest
     elif word == "owner":
