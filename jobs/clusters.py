@@ -87,8 +87,9 @@ class _Round:
             moved += self._poll()
         moved += handle_unhandled_at(self.target.pk)
         moved += sum(companion.act(self.target.pk) for companion in companions())
-        moved += self._each(self._resuming(), self.submitter.resume)
-        moved += self._submit()
+        if resumed := self._each(self._resuming(), self.submitter.resume):
+            self._poll_soon()
+        moved += resumed + self._submit()
         return moved
 
     def _poll(self) -> int:

@@ -23,6 +23,7 @@ from record.prepared import Prepared
 log = logging.getLogger(__name__)
 
 LONGEST_WAIT_S = 300
+KEPT_BACK, KEPT_BACK_S = "kept_back", 10
 
 
 def _target_to_claim_at(pk: Any) -> QuerySet[Target]:
@@ -97,12 +98,39 @@ def take_over(job: Job, *, holder: str, wait_s: float = 0, reason: str = "") -> 
 
 def wait_longer(job: Job, reason: str) -> None:
     """Leave a job that can't be handed over just now, saying why; it is tried again after a time that grows."""
-    wait_s = min(LONGEST_WAIT_S, 2 ** min(job.generation, 10))
-    job.reason = f"{reason} It is tried again in {wait_s} s."[:1000]
-    job.lease_until = timezone.now() + timedelta(seconds=wait_s)
-    Job.objects.live().filter(pk=job.pk, generation=job.generation).update(
-        reason=job.reason, lease_until=job.lease_until
-    )
+    wait_s = _growing_wait_s(job)
+    _leave(job, f"{reason} It is tried again in {wait_s} s.", wait_s, holder=job.holder)
+
+
+def let_go(job: Job, reason: str, *, wait_s: float = 0) -> None:
+    """Take our hands off a job that was claimed and is not being handed over, saying why; nothing is done for so long.
+
+    Without `wait_s` for a time that grows. Nobody holds it meanwhile: it is not counted as being handed over.
+    """
+    words = reason if wait_s else f"{reason} It is tried again in {_growing_wait_s(job)} s."
+    _leave(job, words, wait_s or _growing_wait_s(job), holder="")
+
+
+def kept_back(job: Job) -> bool:
+    """Whether a claimed job must not be handed over now, since its run or its target was paused after the claim, or
+    nothing is started anywhere. If so it is let go, marked, and asked for again after 10 s.
+
+    To be asked before it is handed over anew, once it is sure that nobody runs it; a first attempt comes with the
+    claim, which asks the same.
+    """
+    why = _why_not_now(job)
+    if why:
+        let_go(job, f"It is kept back: {why}.", wait_s=KEPT_BACK_S)
+    if bool(why) != waits_for_leave(job):
+        job.native_raw = {name: value for name, value in job.native_raw.items() if name != KEPT_BACK}
+        job.native_raw |= {KEPT_BACK: True} if why else {}
+        Job.objects.live().filter(pk=job.pk, generation=job.generation).update(native_raw=job.native_raw)
+    return bool(why)
+
+
+def waits_for_leave(job: Job) -> bool:
+    """Whether it was looked for and kept back, so that nothing is left to be done but to ask again."""
+    return bool(job.native_raw.get(KEPT_BACK)) and not job.cancel_requested_at
 
 
 def record_running(job: Job, native_id: str) -> None:
@@ -180,6 +208,27 @@ def finish_job(job: Job, ending: Ending) -> bool:
     point("final_recorded", job.token)
     log.info("job %s (%s) %s %s", job.token, job.name, job.state, ending.reason)
     return True
+
+
+def _why_not_now(job: Job) -> str:
+    rows = Job.objects.filter(pk=job.pk)
+    held, paused, archived_at = rows.values_list("held", "target__paused", "target__archived_at").get()
+    whys = {"its run is paused": held, "its target is paused": paused, "its target is archived": bool(archived_at)}
+    drain = draining()
+    whys[f"nothing is started for now ({drain.reason if drain else ''})"] = drain is not None
+    return next((words for words, holds in whys.items() if holds), "")
+
+
+def _growing_wait_s(job: Job) -> int:
+    return min(LONGEST_WAIT_S, 2 ** min(job.generation, 10))
+
+
+def _leave(job: Job, reason: str, wait_s: float, *, holder: str) -> None:
+    job.reason, job.holder = reason[:1000], holder
+    job.lease_until = timezone.now() + timedelta(seconds=wait_s)
+    Job.objects.live().filter(pk=job.pk, generation=job.generation).update(
+        reason=job.reason, lease_until=job.lease_until, holder=job.holder
+    )
 
 
 def _claim_at(target_id: int, holder: str, most: int | None) -> list[Job]:

@@ -47,8 +47,11 @@ def end_drain() -> bool:
 
 
 def being_submitted() -> int:
-    """Jobs that are being handed over just now: claimed before the drain, not known to run yet."""
-    return Job.objects.live().filter(state=JobState.SUBMITTING).count()
+    """Jobs that are being handed over just now: claimed before the drain, not known to run yet.
+
+    Those that nobody holds wait for another try, before which the drain is seen.
+    """
+    return Job.objects.live().filter(state=JobState.SUBMITTING).exclude(holder="").count()
 
 
 def still_away() -> int:

@@ -150,10 +150,12 @@ class Hands:
         """A job between claim and start, whose submitter may be dead, stalled, or waiting for better times."""
         expired = job.lease_until is None or job.lease_until <= timezone.now()
         mine = job.holder == self.holder
-        in_good_hands = job.pk not in self._unsure if mine else processes.is_alive(job.holder)
+        in_good_hands = job.pk not in self._unsure if mine else not job.holder or processes.is_alive(job.holder)
         if in_good_hands and not expired and not job.cancel_requested_at:
             return
-        restarted = not processes.of_this_boot(job.holder)
+        if custody.waits_for_leave(job) and custody.kept_back(job):
+            return
+        restarted = bool(job.holder) and not processes.of_this_boot(job.holder)
         custody.take_over(job, holder=self.holder)
         sighting = self.executor.look(order_of(job))
         if sighting.seen in (Seen.ALIVE, Seen.ENDED, Seen.DIED):
@@ -172,7 +174,7 @@ class Hands:
         elif sighting.claims >= MOST_CLAIMS:
             words = f"The job's guard was killed {sighting.claims} times before the script began."
             self._give_up(job, Ending("fail", words))
-        else:
+        elif not custody.kept_back(job):
             self._submit(job)
 
     # Following

@@ -144,8 +144,12 @@ def stop_job(*, job: Job, author: Author, reason: str = "") -> None:
 
 
 def hold_planned(*, root_uuid: Any) -> int:
-    """Keep back all planned jobs of a run: none of them starts after this has committed. How many there were."""
-    planned = Job.objects.live().filter(root_uuid=root_uuid, state=JobState.PLANNED, held=False)
+    """Keep back all jobs of a run that have not been handed over: none of them starts after this has committed.
+
+    One that is being handed over just now goes on; if that fails, it is not tried again. How many there were.
+    """
+    waiting = [JobState.PLANNED, JobState.SUBMITTING]
+    planned = Job.objects.live().filter(root_uuid=root_uuid, state__in=waiting, held=False)
     return planned.filter(pk__in=_locked(planned)).update(held=True)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.utils import timezone
 
 from jobs import processes
-from jobs.custody import claim_due, finish_job, take_over, wait_longer
+from jobs.custody import claim_due, finish_job, kept_back, let_go, take_over, waits_for_leave
 from jobs.endings import Ending
 from jobs.executors import TOKEN_VARIABLE
 from jobs.executors.slurm import scripts
@@ -83,6 +83,8 @@ class Submitter:
         orphan = processes.of_this_boot(job.holder) and not processes.is_alive(job.holder)
         if not (lease_over or orphan or job.cancel_requested_at):
             return 0
+        if waits_for_leave(job) and kept_back(job):
+            return 0
         take_over(job, holder=self.holder)
         now, folders = self.slurm.read_folders([folder_of(job)])
         folder = folders[folder_of(job)]
@@ -126,10 +128,11 @@ class Submitter:
             keep_raw(job, {"empty_look_ups": looked})
             if looked < LOOK_UPS:
                 wait_s = max(left_s, self.cluster.poll_floor_s)
-                self._hold(
-                    job, "It is not known whether it was submitted: the cluster is asked for it by name.", wait_s
-                )
+                words = "It is not known whether it was submitted: the cluster is asked for it by name."
+                let_go(job, words, wait_s=wait_s)
                 return 0
+        if kept_back(job):
+            return 0
         keep_raw(job, {}, drop=("empty_look_ups",))
         return self.submit(Job.objects.select_related("target").get(pk=job.pk))
 
@@ -137,7 +140,7 @@ class Submitter:
         if error.refusal == Refusal.PERMANENT:
             return self._give_up(job, Ending("fail", error.message))
         if error.refusal == Refusal.BUSY:
-            wait_longer(job, error.message)
+            let_go(job, error.message)
             self._open_later(error.message)
             return 0
         self._wait_for_a_look(job, error.message)
@@ -153,13 +156,8 @@ class Submitter:
         )
 
     def _wait_for_a_look(self, job: Job, words: str) -> None:
-        self._hold(job, f"{words} Whether it was submitted all the same is looked up.", self.cluster.poll_floor_s)
-
-    def _hold(self, job: Job, reason: str, wait_s: float) -> None:
-        job.reason, job.lease_until = reason[:1000], timezone.now() + timedelta(seconds=wait_s)
-        Job.objects.live().filter(pk=job.pk, generation=job.generation).update(
-            reason=job.reason, lease_until=job.lease_until
-        )
+        words = f"{words} Whether it was submitted all the same is looked up."
+        let_go(job, words, wait_s=self.cluster.poll_floor_s)
 
     def _give_up(self, job: Job, ending: Ending) -> int:
         """End a job that has not begun; where it may have been submitted, see to it first that it never begins."""

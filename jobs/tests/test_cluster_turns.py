@@ -11,11 +11,12 @@ from django.utils import timezone
 
 from jobs import clusters
 from jobs.clusters import drive_cluster, nudge_clusters
+from jobs.drain import begin_drain, being_submitted, end_drain
 from jobs.executors.slurm.client import Slurm
 from jobs.following import folder_of, name_of
 from jobs.hosts import this_host
 from jobs.models import Cluster, ClusterWatch, Job, Target
-from jobs.services import request_cancel
+from jobs.services import hold_planned, release_held, request_cancel
 from jobs.shells import Completed, LocalShell
 from record.models import Lab
 from record.services import Author
@@ -359,3 +360,81 @@ def test_a_turn_with_nothing_to_submit_touches_no_folder(
     slurm.queue((job, "RUNNING"))
     monkeypatch.setattr(LocalShell, "make_folder", lambda self, path: pytest.fail("a call for nothing"))
     assert turn(target).failures == 0
+
+
+@pytest.mark.parametrize("how", ["run", "target", "installation"])
+def test_what_a_busy_cluster_did_not_take_is_not_tried_again_while_nothing_may_start(
+    plan: Callable[..., Job], target: Target, slurm: Pretended, how: str
+) -> None:
+    takes = (slurm.folder / "sbatch.does").read_text()
+    slurm.does("sbatch", 'echo "sbatch: error: Slurm job submission: Rate limit exceeded" >&2; exit 1')
+    job = plan()
+    turn(target)
+    assert Job.objects.get().state == "submitting"
+    assert being_submitted() == 0
+    slurm.does("sbatch", takes)
+    stop_starting(how, job)
+
+    for _ in range(3):
+        time_passes()
+        turn(target)
+    job.refresh_from_db()
+    assert (job.state, job.generation, slurm.calls().count("sbatch")) == ("submitting", 2, 1)
+    assert job.reason.startswith("It is kept back: ")
+    assert being_submitted() == 0
+
+    start_again(how, job)
+    time_passes()
+    turn(target)
+    job.refresh_from_db()
+    assert (job.state, job.reason, slurm.calls().count("sbatch")) == ("queued", "", 2)
+    assert "kept_back" not in job.native_raw
+
+
+def test_what_is_kept_back_can_be_cancelled(plan: Callable[..., Job], target: Target, slurm: Pretended) -> None:
+    slurm.does("sbatch", 'echo "sbatch: error: Slurm job submission: Rate limit exceeded" >&2; exit 1')
+    job = plan()
+    turn(target)
+    stop_starting("run", job)
+    time_passes()
+    turn(target)
+    request_cancel(job=job, author=SOMEBODY)
+    turn(target)
+    job.refresh_from_db()
+    assert job.state == "cancelled"
+
+
+def test_a_submission_of_unknown_outcome_is_looked_for_while_nothing_may_start(
+    plan: Callable[..., Job], target: Target, slurm: Pretended
+) -> None:
+    """It may be in the queue: a pause is no reason not to follow it."""
+    slurm.does("sbatch", 'echo "sbatch: error: Batch job submission failed: Socket timed out" >&2; exit 1')
+    job = plan()
+    turn(target)
+    stop_starting("run", job)
+    job.native_id = "9"
+    slurm.queue((job, "RUNNING"))
+    time_passes()
+    turn(target)
+    job.refresh_from_db()
+    assert (job.state, job.native_id, slurm.calls().count("sbatch")) == ("queued", "9", 1)
+
+
+def stop_starting(how: str, job: Job) -> None:
+    if how == "run":
+        hold_planned(root_uuid=job.root_uuid)
+    elif how == "target":
+        Target.objects.update(paused=True)
+    else:
+        begin_drain(reason="upgrade")
+
+
+def start_again(how: str, job: Job) -> None:
+    release_held(root_uuid=job.root_uuid)
+    Target.objects.update(paused=False)
+    end_drain()
+
+
+def time_passes() -> None:
+    Job.objects.update(lease_until="2020-01-01T00:00:00Z")
+    ClusterWatch.objects.update(submit_after=None)

@@ -15,7 +15,7 @@ from jobs.executors.local import LocalExecutor
 from jobs.hands import Hands
 from jobs.hosts import this_host
 from jobs.models import Job
-from jobs.services import request_cancel
+from jobs.services import hold_planned, release_held, request_cancel
 from jobs.wake import wake_conduct
 from record.errors import AdapterError
 from record.services import Author
@@ -131,6 +131,31 @@ def test_a_target_that_does_not_answer_is_told(
     key.data()
     job.refresh_from_db()
     assert (job.state, job.reason) == ("succeeded", "")
+
+
+def test_a_target_in_trouble_starts_nothing_once_the_run_is_paused(
+    hands: Hands, plan: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = plan()
+
+    def full(*_: Any) -> None:
+        raise AdapterError("/data can't be written: the disk is full.", transient=True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalExecutor, "submit", full)
+        hands.start_due()
+    hold_planned(root_uuid=job.root_uuid)
+    for _ in range(3):
+        Job.objects.update(lease_until="2020-01-01T00:00:00Z")
+        hands.follow()
+    job.refresh_from_db()
+    assert (job.state, job.generation, job.reason) == ("submitting", 2, "It is kept back: its run is paused.")
+
+    release_held(root_uuid=job.root_uuid)
+    Job.objects.update(lease_until="2020-01-01T00:00:00Z")
+    hands.follow()
+    job.refresh_from_db()
+    assert job.state in ("running", "succeeded")
 
 
 def test_waking_reaches_the_socket_and_never_fails(settings: Any, tmp_path: Path) -> None:
