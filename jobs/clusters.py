@@ -20,7 +20,7 @@ from jobs.drain import draining
 from jobs.executors.slurm.client import Slurm
 from jobs.following import Follower
 from jobs.hosts import this_host
-from jobs.models import ClusterWatch, Job, Target, TargetKind
+from jobs.models import Cluster, ClusterWatch, Job, Target, TargetKind
 from jobs.nudges import nudge, waits
 from jobs.patience import DATABASE_AWAY
 from jobs.shells import cluster_of, shell_for
@@ -52,33 +52,44 @@ def drive_cluster(target_id: int) -> int:
         return 0
     try:
         with about(target=target.name):
-            return _Round(target).run()
+            return _turn(target)
     finally:
         mine = ClusterWatch.objects.filter(pk=target.pk, driver=processes.own_identity())
         mine.update(driver="", driver_until=None, nudged_at=None)
 
 
-class _Round:
-    """One turn at one cluster."""
+def _turn(target: Target) -> int:
+    """A turn, and a note of how it went. Whatever goes wrong, the cluster is then left alone for a time that grows."""
+    watch = ClusterWatch.objects.get(pk=target.pk)
+    try:
+        moved = _Round(target, watch).run()
+    except DATABASE_AWAY:
+        raise
+    except ConductorError as error:
+        _note_failure(target, watch, error.message, sign_in=str(error.extra.get("sign_in", "")))
+        return 0
+    except Exception as error:
+        log.exception("target %s could not be dealt with", target.name)
+        words = f"Conductor itself failed there ({type(error).__name__}); its log says more."
+        _note_failure(target, watch, words)
+        return 0
+    _note_well(target)
+    return moved
 
-    def __init__(self, target: Target) -> None:
+
+class _Round:
+    """One turn at one cluster. AdapterError where it can't be asked; BadInput where how to is not set."""
+
+    def __init__(self, target: Target, watch: ClusterWatch) -> None:
         self.target = target
         self.cluster = cluster_of(target)
-        self.watch = ClusterWatch.objects.get(pk=target.pk)
+        self.watch = watch
         self.slurm = Slurm(shell_for(target), self.cluster.site())
         self.follower = Follower(target, self.cluster, self.slurm)
         self.submitter = Submitter(target, self.cluster, self.slurm)
 
     def run(self) -> int:
-        try:
-            moved = self._run()
-        except AdapterError as error:
-            self._note_failure(error)
-            return 0
-        self._note_well()
-        return moved
-
-    def _run(self) -> int:
+        """Do what is due; how many jobs went on."""
         self.began_at = timezone.now()
         if cancelling := self._cancelling():
             self.watch.poll_due_at = None  # what becomes of it is seen at once, and then at the usual times
@@ -194,23 +205,24 @@ class _Round:
             **accounts,
         )
 
-    def _note_well(self) -> None:
-        """It could be asked; what it says of being busy stays until it takes a job again."""
-        ill = ClusterWatch.objects.filter(pk=self.target.pk).exclude(failures=0, problem="")
-        ill.filter(submit_after=None).update(problem="")
-        ill.update(failures=0, closed_until=None, sign_in="")
 
-    def _note_failure(self, error: AdapterError) -> None:
-        """Leave the cluster alone for a time that grows: nothing that is known of its jobs changes."""
-        failures = self.watch.failures + 1
-        sign_in = str(error.extra.get("sign_in", ""))
-        wait_s = min(LONGEST_CLOSED_S, self.cluster.poll_floor_s * 2 ** min(failures - 1, 8))
-        wait_s = min(wait_s, self.cluster.poll_floor_s) if sign_in else wait_s
-        log.warning("target %s can't be asked (%d times in a row): %s", self.target.name, failures, error.message)
-        ClusterWatch.objects.filter(pk=self.target.pk).update(
-            failures=failures, problem=error.message[:1000], sign_in=sign_in[:2000],
-            closed_until=timezone.now() + timedelta(seconds=wait_s),
-        )  # fmt: skip
+def _note_well(target: Target) -> None:
+    """It could be asked; what it says of being busy stays until it takes a job again."""
+    ill = ClusterWatch.objects.filter(pk=target.pk).exclude(failures=0, problem="")
+    ill.filter(submit_after=None).update(problem="")
+    ill.update(failures=0, closed_until=None, sign_in="")
+
+
+def _note_failure(target: Target, watch: ClusterWatch, problem: str, *, sign_in: str = "") -> None:
+    """Leave the cluster alone for a time that grows: nothing that is known of its jobs changes."""
+    failures = watch.failures + 1
+    floor_s = (Cluster.objects.filter(pk=target.pk).first() or Cluster()).poll_floor_s
+    wait_s = floor_s if sign_in else floor_s * 2 ** min(failures - 1, 8)
+    log.warning("target %s can't be asked (%d times in a row): %s", target.name, failures, problem)
+    ClusterWatch.objects.filter(pk=target.pk).update(
+        failures=failures, problem=problem[:1000], sign_in=sign_in[:2000],
+        closed_until=timezone.now() + timedelta(seconds=min(LONGEST_CLOSED_S, wait_s)),
+    )  # fmt: skip
 
 
 def _due_targets() -> list[int]:

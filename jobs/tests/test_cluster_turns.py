@@ -362,6 +362,26 @@ def test_a_turn_with_nothing_to_submit_touches_no_folder(
     assert turn(target).failures == 0
 
 
+def test_a_target_whose_cluster_is_not_described_is_left_alone_for_a_while(
+    away: Callable[..., Job], target: Target
+) -> None:
+    away("7")
+    Cluster.objects.all().delete()
+    watch = turn(target)
+    assert watch.problem.startswith("Target cluster is a cluster, but how to reach it is not set")
+    assert (watch.failures, watch.driver, nudge_clusters()) == (1, "", 0)
+
+
+def test_what_fails_in_conductor_itself_is_told_and_not_repeated_at_once(
+    away: Callable[..., Job], target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away("7")
+    monkeypatch.setattr(Slurm, "poll", lambda *words, **given: int("x"))
+    watch = turn(target)
+    assert watch.problem == "Conductor itself failed there (ValueError); its log says more."
+    assert (watch.failures, watch.driver, nudge_clusters()) == (1, "", 0)
+
+
 @pytest.mark.parametrize("how", ["run", "target", "installation"])
 def test_what_a_busy_cluster_did_not_take_is_not_tried_again_while_nothing_may_start(
     plan: Callable[..., Job], target: Target, slurm: Pretended, how: str
