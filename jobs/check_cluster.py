@@ -96,9 +96,7 @@ def _partitions(cluster: Cluster, slurm: Slurm) -> Iterator[Finding]:
 def _submission(cluster: Cluster, slurm: Slurm) -> Iterator[Finding]:
     """Whether a small job would be taken with what the target gives; nothing is submitted."""
     site = slurm.site
-    given = {"clusters": site.cluster, "partition": site.partition, "account": site.account, "qos": site.qos,
-             "constraint": site.constraint, "nodes": site.nodes, "mem": site.memory, "gres": site.gres}  # fmt: skip
-    options = [f"--{name}={value}" for name, value in given.items() if value]
+    options = site.options(gres=True)
     argv = [site.command("sbatch"), "--test-only", *options, "--chdir=/", "--time=1", "--wrap=true"]
     done = slurm.shell.run(argv, env=site.environment(), cwd="/", timeout_s=CALL_S)
     if done.returncode:

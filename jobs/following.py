@@ -14,7 +14,7 @@ from jobs.endings import Ending
 from jobs.executors.slurm.client import Slurm
 from jobs.executors.slurm.endings import ending_of, is_of_a_twin, never_launched
 from jobs.executors.slurm.errors import Refusal, SchedulerError
-from jobs.executors.slurm.parse import Status, split_native_id
+from jobs.executors.slurm.parse import Status, likeliest, split_native_id
 from jobs.executors.slurm.scripts import TokenFolder
 from jobs.executors.slurm.site import job_name
 from jobs.executors.slurm.states import Standing
@@ -224,8 +224,7 @@ class Follower:
         """The cluster has forgotten it before it began: hand it over again. Its guard keeps a late one from running."""
         found = self.slurm.look_up(name_of(job), since=(job.submitted_at or job.planned_at) - EARLIER)
         if found:  # under another id than the one that was written down
-            alive = [each for each in found if each.meaning.standing != Standing.ENDED]
-            self._adopt(job, (alive or found)[0].job_id)
+            self._adopt(job, likeliest(found).job_id)
             return 1
         if not JOB.allows(job.state, "reclaim"):
             return 0

@@ -12,7 +12,7 @@ from django.utils import timezone
 from jobs import custody, processes
 from jobs.endings import Ending, ending_of
 from jobs.environment import allowed_environment
-from jobs.executors import TOKEN_VARIABLE, Order, Seen, Sighting, executor_for
+from jobs.executors import TOKEN_VARIABLE, Order, Seen, Sighting, executor_for, job_environment
 from jobs.executors.local import reap_children
 from jobs.faults import point
 from jobs.models import Job, Target
@@ -338,19 +338,14 @@ def order_of(job: Job, *, with_script: bool = False) -> Order:
         script_name=job.script_name,
         work_dir=job.work_dir,
         job_folder=job.job_folder or job.target.job_folder,
-        environment=job_environment(job),
+        environment=job_environment(
+            allowed_environment(job.target.environment_allow), job.environment, cpus=job.cpus, token=job.token
+        ),
         environment_lines=job.target.environment_lines,
         stdout_path=job.stdout_path,
         stderr_path=job.stderr_path,
         ownership=job.target.ownership(),
     )
-
-
-def job_environment(job: Job) -> dict[str, str]:
-    """A job's whole environment: what is allowed of ours, its number of processors, its own variables, its mark."""
-    ours = allowed_environment(job.target.environment_allow)
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(job.cpus))
-    return ours | threads | job.environment | {TOKEN_VARIABLE: job.token, "CONDUCTOR_CPUS": str(job.cpus)}
 
 
 def _still_alive(job: Job, left: list[str]) -> str:

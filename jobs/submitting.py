@@ -3,18 +3,17 @@
 import logging
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.utils import timezone
 
 from jobs import processes
 from jobs.custody import claim_due, finish_job, kept_back, let_go, take_over, waits_for_leave
 from jobs.endings import Ending
-from jobs.executors import TOKEN_VARIABLE
+from jobs.executors import job_environment
 from jobs.executors.slurm import scripts
 from jobs.executors.slurm.client import Slurm
 from jobs.executors.slurm.errors import Refusal, SchedulerError, refusal_of
-from jobs.executors.slurm.parse import array_size
+from jobs.executors.slurm.parse import array_size, likeliest
 from jobs.executors.slurm.scripts import TokenFolder
 from jobs.executors.slurm.site import SlurmOrder
 from jobs.executors.slurm.states import Standing
@@ -120,8 +119,7 @@ class Submitter:
         if not sure:
             found = self.slurm.look_up(name_of(job), since=job.planned_at - EARLIER)
             if found:
-                alive = [each for each in found if each.meaning.standing != Standing.ENDED]
-                return self._record(job, self._order(job), (alive or found)[0].job_id)
+                return self._record(job, self._order(job), likeliest(found).job_id)
             began = max((attempt.began_at for attempt in folder.attempts), default=now)
             left_s = self.cluster.look_up_wait_s - (now - began).total_seconds()
             looked = int(job.native_raw.get("empty_look_ups", 0)) + (1 if left_s <= 0 else 0)
@@ -205,10 +203,8 @@ class Submitter:
             time_limit_s=job.time_limit_s, requeue=self.cluster.requeue, ownership=self.target.ownership(),
         )  # fmt: skip
 
-    def _environment(self, job: Job) -> dict[str, Any]:
-        """What travels with a job: what is allowed of the user's own there, its own variables, its mark."""
+    def _environment(self, job: Job) -> dict[str, str]:
+        """What travels with a job; what the account has is asked once a turn."""
         if self._base is None:
             self._base = environment_of(self.target)
-        threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(job.cpus))
-        mark = {TOKEN_VARIABLE: job.token, "CONDUCTOR_CPUS": str(job.cpus)}
-        return {**self._base, **threads, **job.environment, **mark}
+        return job_environment(self._base, job.environment, cpus=job.cpus, token=job.token)

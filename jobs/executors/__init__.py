@@ -1,5 +1,6 @@
 """How a kind of target runs jobs. One adapter a kind; adapters import no models."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -41,6 +42,12 @@ class Order:
     def mark(self) -> str:
         """NAME=value that every process of the job has in its environment."""
         return f"{TOKEN_VARIABLE}={self.token}"
+
+
+def job_environment(base: Mapping[str, str], own: Mapping[str, str], *, cpus: int, token: str) -> dict[str, str]:
+    """A job's environment: `base` is what is allowed of the account's, `own` the job's; its mark goes over all."""
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(cpus))
+    return {**base, **threads, **own, TOKEN_VARIABLE: token, "CONDUCTOR_CPUS": str(cpus)}
 
 
 class Seen(StrEnum):

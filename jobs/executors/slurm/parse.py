@@ -168,6 +168,12 @@ def status_of(rows: list[Row], *, tasks: int | None = None) -> Status:
     )
 
 
+def likeliest(found: list[Status]) -> Status:
+    """Of several submissions of one job the one to follow: one that has not ended, if there is one."""
+    alive = [each for each in found if each.meaning.standing != Standing.ENDED]
+    return (alive or found)[0]
+
+
 def array_size(spec: str) -> int | None:
     """How many tasks `--array=SPEC` makes (`0-15`, `1,3,5-7`, `0-15:4%2`); None for what can't be read."""
     total = 0

@@ -144,13 +144,7 @@ def sbatch_argv(order: SlurmOrder, site: Site) -> list[str]:
         argv += [f"--output={output}", *([] if "error" in asked else [f"--error={error}"])]
     if order.time_limit_s:
         argv.append(f"--time={slurm_time(order.time_limit_s)}")
-    given = {
-        "clusters": site.cluster, "partition": site.partition, "account": site.account, "qos": site.qos,
-        "constraint": site.constraint, "nodes": site.nodes, "mem": site.memory,
-        "gres": site.gres if "gres" in asked else "",
-    }  # fmt: skip
-    argv += [f"--{name}={value}" for name, value in given.items() if value]
-    return [*argv, batch_path(order)]
+    return [*argv, *site.options(gres="gres" in asked), batch_path(order)]
 
 
 def batch_path(order: SlurmOrder) -> str:

@@ -30,6 +30,14 @@ class Site:
         """The program as it is called."""
         return f"{self.commands_folder.rstrip('/')}/{name}" if self.commands_folder else name
 
+    def options(self, *, gres: bool) -> list[str]:
+        """What sbatch is told of the site; with `gres` also of that, where the script asks for one."""
+        given = {
+            "clusters": self.cluster, "partition": self.partition, "account": self.account, "qos": self.qos,
+            "constraint": self.constraint, "nodes": self.nodes, "mem": self.memory, "gres": self.gres if gres else "",
+        }  # fmt: skip
+        return [f"--{name}={value}" for name, value in given.items() if value]
+
     def environment(self) -> dict[str, str]:
         """What SLURM's own commands are run with: times in UTC and in the one format that we read, English words."""
         conf = {"SLURM_CONF": self.conf_path} if self.conf_path else {}
