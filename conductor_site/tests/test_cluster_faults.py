@@ -47,8 +47,6 @@ def test_a_real_conduct_sees_a_job_through(stage: Stage, plain_slurm: SlurmClust
     use_cluster(stage, plain_slurm)
     stage.plan("echo ran >> ran")
     stage.conduct(options=())
-    began = time.monotonic()
     stage.until_state("succeeded", within_s=60)
     assert stage.lines() == ["ran"]
-    assert time.monotonic() - began < 60
     assert Path(stage.job()["stdout_path"]).exists()

@@ -69,7 +69,9 @@ def target(lab: Lab, tmp_path: Path, slurm: Pretended) -> Target:
         lab=lab, name="cluster", kind="slurm", host=this_host(), roots=[str(tmp_path)],
         job_folder=str(tmp_path / "jobs"), slots=10,
     )  # fmt: skip
-    Cluster.objects.create(target=target, commands_folder=str(slurm.folder), agree_s=0)
+    Cluster.objects.create(
+        target=target, commands_folder=str(slurm.folder), agree_s=0, poll_floor_s=1000, poll_ceiling_s=9000
+    )
     return target
 
 
@@ -342,7 +344,6 @@ def test_a_cancel_that_is_asked_for_during_a_turn_waits_for_no_poll(
 def test_after_a_submission_the_cluster_is_left_alone_for_the_shortest_time(
     away: Callable[..., Job], plan: Callable[..., Job], target: Target, slurm: Pretended
 ) -> None:
-    Cluster.objects.update(poll_floor_s=1000, poll_ceiling_s=9000)
     ClusterWatch.objects.create(target=target, poll_due_at=timezone.now() + timedelta(seconds=9000))
     plan()
     before = timezone.now()

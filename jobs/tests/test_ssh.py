@@ -50,12 +50,17 @@ def masters(server: SshServer) -> list[int]:
     return [int(word) for word in done.stdout.split()]
 
 
+def logins(server: SshServer) -> int:
+    """How many connections the server has let in since it was started."""
+    return server.daemon.log.read_text().count("Accepted publickey for")
+
+
 def test_calls_share_one_connection(server: SshServer, login: Login) -> None:
     shell = SshShell(login)
+    before = logins(server)
     assert echo(shell) == "hello"
-    began = time.monotonic()
     assert [echo(shell, str(number)) for number in range(5)] == ["0", "1", "2", "3", "4"]
-    assert time.monotonic() - began < 2.5
+    assert logins(server) - before == 1
     assert shell.is_open()
     shell.close()
     assert not shell.is_open()
@@ -204,7 +209,7 @@ def test_a_hung_session_is_given_up(server: SshServer, login: Login) -> None:
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
     assert caught.value.transient
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 60  # else it would have been 85 s: the call's own time and some
 
 
 def test_more_sessions_than_the_server_allows(server: SshServer, login: Login) -> None:
