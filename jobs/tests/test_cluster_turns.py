@@ -140,6 +140,17 @@ def test_a_job_whose_notes_were_taken_away_is_not_run_again(
     assert "its token folder has been taken away" in job.reason
 
 
+def test_a_job_that_ran_out_of_time_is_not_run_again_though_its_notes_were_taken_away(
+    away: Callable[..., Job], target: Target, slurm: Pretended
+) -> None:
+    job = away("7")
+    shutil.rmtree(folder_of(job))
+    slurm.queue((job, "TIMEOUT"))
+    turn(target)
+    job.refresh_from_db()
+    assert (job.state, slurm.calls().count("sbatch")) == ("timed_out", 0)
+
+
 def test_a_job_whose_notes_were_taken_away_is_not_called_cancelled(
     away: Callable[..., Job], target: Target, slurm: Pretended
 ) -> None:

@@ -60,9 +60,10 @@ def never_launched(status: Status, folder: TokenFolder, *, show: Callable[[], St
 
     A hung node or controller leaves such jobs: they run into their time limit without a process, or a daemon cancels
     them, after SLURM started them anew although they are not to be (seen with 22.05: `Restarts=1` with `Requeue=0`) or
-    as soon as they had a node. Nobody asked for either. `show` asks the controller, only where it matters.
+    as soon as they had a node. Nobody asked for either. `show` asks the controller, only where it matters. A folder
+    that was taken away tells of no start, and of none that was not.
     """
-    if folder.owner or folder.started or folder.exits:
+    if folder.absent or folder.owner or folder.started or folder.exits:
         return ""
     if status.meaning == STATES["TIMEOUT"]:
         return "its time ran out, and nothing of it had begun"
