@@ -1,5 +1,5 @@
-/* Moves the wall clock of one process: preloaded, it adds the number of seconds that the file CLOCK_SHIFT_FILE holds
-   (4 lines of text at most, read anew at each call) to what the clock of the day says. Monotonic clocks stay. */
+/* Moves the clock of the day for the processes that it is preloaded into: the number of seconds that stands in the file
+   CLOCK_SHIFT_FILE, read anew at each call, is added to it. Monotonic clocks stay as they are. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
