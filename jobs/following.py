@@ -12,7 +12,7 @@ from jobs import logs
 from jobs.custody import adopt, finish_job, say
 from jobs.endings import Ending
 from jobs.executors.slurm.client import Slurm
-from jobs.executors.slurm.endings import ending_of, is_of_a_twin, never_launched
+from jobs.executors.slurm.endings import ending_of, is_of_a_twin, is_second_start, never_launched
 from jobs.executors.slurm.errors import Refusal, SchedulerError
 from jobs.executors.slurm.parse import Status, likeliest, split_native_id
 from jobs.executors.slurm.scripts import TokenFolder
@@ -135,6 +135,8 @@ class Follower:
             return 0
         if status is not None and _is_odd(status) and not folder.ends_of(job_id):
             status = self.slurm.show(job.native_id) or status
+        if status is not None and is_second_start(status, folder, job_id):
+            return self._not_seen(job, folder)
         ending = ending_of(
             job_id=job_id, status=status, folder=folder, tasks=job.native_raw.get("tasks"),
             stopping=_stopping(job), log_tail=self._log_tail(job, status, folder),

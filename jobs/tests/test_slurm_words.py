@@ -10,7 +10,7 @@ import pytest
 
 from jobs import states as our_states
 from jobs.executors.slurm import parse, scripts
-from jobs.executors.slurm.endings import ending_of, never_launched
+from jobs.executors.slurm.endings import ending_of, is_second_start, never_launched
 from jobs.executors.slurm.errors import Refusal, own_words, refusal_of
 from jobs.executors.slurm.guard import batch_text, sbatch_lines
 from jobs.executors.slurm.parse import Row, Status, status_of
@@ -210,6 +210,46 @@ def test_the_text_that_is_submitted_is_bash() -> None:
     assert "mark=$job.2\n" in text
     for argv in (scripts.hand_over_argv(order(), Site()), scripts.look_argv(["/a"]), scripts.close_argv("/a")):
         assert subprocess.run(["bash", "-n", "-c", argv[2]]).returncode == 0
+
+
+def start(given: SlurmOrder, **environment: str) -> int:
+    """Run what was submitted, as a node would for job 5; its exit code."""
+    Path(given.folder, "script").mkdir(parents=True, exist_ok=True)
+    Path(given.folder, "script", given.script_name).write_text(given.script)
+    return subprocess.run(
+        ["bash"], input=batch_text(given), text=True, env={"PATH": "/usr/bin:/bin", "SLURM_JOB_ID": "5"} | environment
+    ).returncode
+
+
+def test_what_the_controller_starts_again_under_the_same_id_does_not_run_again(tmp_path: Path) -> None:
+    given = order(job_folder=str(tmp_path), script=f"#!/bin/bash\necho ran >> {tmp_path}/ran\nexit 3\n")
+
+    assert start(given) == 3
+    assert start(given) == 97  # a controller that lost its memory
+    assert start(given, SLURM_RESTART_COUNT="1") == 97  # it is not to be started anew
+
+    assert (tmp_path / "ran").read_text() == "ran\n"
+
+
+def test_what_may_be_started_anew_runs_once_a_start(tmp_path: Path) -> None:
+    given = order(job_folder=str(tmp_path), script=f"#!/bin/bash\necho ran >> {tmp_path}/ran\n", requeue=True)
+
+    assert [start(given), start(given), start(given, SLURM_RESTART_COUNT="1")] == [0, 97, 0]
+
+    assert (tmp_path / "ran").read_text() == "ran\nran\n"
+
+
+def test_tasks_of_an_array_start_each_for_itself(tmp_path: Path) -> None:
+    given = order(job_folder=str(tmp_path), script="#!/bin/bash\n")
+    tasks = [{"SLURM_ARRAY_JOB_ID": "4", "SLURM_ARRAY_TASK_ID": number} for number in ("1", "2", "2")]
+    assert [start(given, **task) for task in tasks] == [0, 0, 97]
+
+
+def test_the_end_of_a_second_start_is_not_the_jobs() -> None:
+    second = status_of([Row("5", "", "n", "FAILED", exit_code=97)])
+    assert is_second_start(second, TokenFolder("/j/j1x", owner="5.1"), "5")
+    assert not is_second_start(second, TokenFolder("/j/j1x", owner="5.1", exits={"5": (97, NOW)}), "5")
+    assert not is_second_start(second, TokenFolder("/j/j1x", owner="6.1"), "5")
 
 
 def test_token_folders(tmp_path: Path) -> None:

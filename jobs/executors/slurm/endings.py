@@ -79,6 +79,12 @@ def _ended_at_once(shown: Status) -> bool:
     return shown.ended_at - shown.started_at <= AT_ONCE
 
 
+def is_second_start(status: Status, folder: TokenFolder, job_id: str) -> bool:
+    """Whether what ended is a guard that found the job begun under its own id: that start's end is the job's."""
+    lost = status.meaning.event == "fail" and status.exit_code == LOST_CLAIM
+    return lost and folder.owner_id == job_id and not folder.ends_of(job_id)
+
+
 def _judge(ended: Status | None, code: int | None, log_tail: str, *, whole: bool) -> tuple[str, str]:
     """(event, why in words). `whole`: the exit files say how all of it ended, so that a code of 0 is of all."""
     event = ended.meaning.event if ended else ("fail" if code else "succeed")

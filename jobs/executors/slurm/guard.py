@@ -5,6 +5,7 @@ In the token folder (`unit` is the job's id, with `_index` in an array; `count` 
     submit.<generation>  a folder for each submission: its code, stdout and stderr
     owner                `<job id>.<generation>` of the submission that runs the script, by link(2); another's exits 97.
                          All tasks of one array, and all restarts of one job, have the same. `closed`: nobody may run it
+    run.<unit>           a folder that only the first start can make; run.<unit>.<count> where SLURM may start it again
     started.<unit>.<count>  made by the script's own process, as its last act before it becomes the script
     streams.<unit>.<count>  the paths of its output and error files, as the node knows them
     exit.<unit>.<count>     "code seconds-since-epoch", written aside and renamed
@@ -42,6 +43,11 @@ if ! ln "$folder/owner.$mark.$unit" "$folder/owner" 2>/dev/null; then
   owner=
   read -r owner < "$folder/owner" || exit @NO_CLAIM@
   [ "$owner" = "$mark" ] || exit @LOST_CLAIM@
+fi
+# A controller that lost its memory starts a job again that runs, or has run, under the same id.
+if ! mkdir "$folder/run.@START@" 2>/dev/null; then
+  [ -d "$folder/run.@START@" ] && exit @LOST_CLAIM@
+  exit @NO_CLAIM@
 fi
 point after_owner
 out=$(readlink /proc/$$/fd/1) err=$(readlink /proc/$$/fd/2)
@@ -84,6 +90,7 @@ def batch_text(order: SlurmOrder) -> str:
         "@FOLDER@": shlex.quote(order.folder),
         "@COMMAND@": shlex.join(command),
         "@GENERATION@": str(order.generation),
+        "@START@": "$unit" if order.requeue else "${unit%.*}",
         "@LOST_CLAIM@": str(LOST_CLAIM),
         "@NO_CLAIM@": str(NO_CLAIM),
     }
