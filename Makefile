@@ -2,8 +2,10 @@
 PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
-# The demo and the checks keep to a database of their own, whatever the shell points a lab's site at.
-LOCAL  := env -u DATABASE_URL -u DATABASE_URL_FILE -u CONDUCTOR_SQLITE
+# The demo and the checks keep to themselves, whatever the shell points a lab's site at: of what is set for that, they see
+# only what docs/settings.md lists for them.
+OTHERS := $(filter-out CONDUCTOR_PORT CONDUCTOR_REALDATA,$(shell env | sed -n 's/^\(CONDUCTOR_[A-Z_]*\)=.*/\1/p'))
+LOCAL  := env -u DATABASE_URL -u DATABASE_URL_FILE $(addprefix -u ,$(OTHERS))
 # Byte code makes every start two to three times faster; keep it even where the shell says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -35,10 +37,10 @@ demo-stop: $(VENV)/run.ok ## cancel the jobs of the demo that still run
 	@$(LOCAL) $(PY) manage.py demo_stop
 
 demo-check: $(VENV)/run.ok ## the demo unattended, decided through the API, with a verdict
-	@mkdir -p var && CONDUCTOR_DATA=$$(mktemp -d "$(CURDIR)/var/check-XXXXXX") $(LOCAL) $(PY) manage.py demo_check
+	@mkdir -p var && $(LOCAL) CONDUCTOR_DATA=$$(mktemp -d "$(CURDIR)/var/check-XXXXXX") $(PY) manage.py demo_check
 
 real-check: $(VENV)/run.ok ## alignment and reconstruction of a real tilt series, cross-validated
-	@mkdir -p var && CONDUCTOR_DATA=$$(mktemp -d "$(CURDIR)/var/check-XXXXXX") $(LOCAL) $(PY) manage.py real_check
+	@mkdir -p var && $(LOCAL) CONDUCTOR_DATA=$$(mktemp -d "$(CURDIR)/var/check-XXXXXX") $(PY) manage.py real_check
 
 services: $(VENV)/dev.ok
 	@bash conductor_site/tests/services.sh
@@ -74,5 +76,5 @@ lint: $(VENV)/dev.ok ## ruff, format, mypy, migrations, deployment check, templa
 	@$(PY) -m djlint --lint --quiet templates
 
 clean: ## remove the environment and everything that was made here
-	@$(PY) manage.py demo_stop 2>/dev/null || true
+	@$(LOCAL) $(PY) manage.py demo_stop 2>/dev/null || true
 	@rm -rf $(VENV) var .pytest_cache .mypy_cache .ruff_cache

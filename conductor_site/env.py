@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import pwd
 import re
 from pathlib import Path
 from typing import Any
@@ -90,11 +91,13 @@ def env_secret(name: str, fallback_file: Path | None = None) -> str:
     path = Path(named) if named else fallback_file
     if path is None:
         return ""
-    if not path.exists():
-        if path != fallback_file:
-            raise ImproperlyConfigured(f"{name}_FILE names {path}, which is not there")
-        _make_secret(path)
-    return path.read_text().strip()
+    try:
+        if path == fallback_file and not path.exists():
+            _make_secret(path)
+        return path.read_text().strip()
+    except OSError as error:
+        whose = f"{name}_FILE names {path}" if named else f"{name} is kept in {path}"
+        raise ImproperlyConfigured(f"{whose}, which {_user()} can't read or make ({error.strerror})") from None
 
 
 def env_database(default: dict[str, Any]) -> dict[str, Any]:
@@ -164,7 +167,16 @@ def _text_or_file(name: str) -> str:
     try:
         return Path(path).read_text().strip()
     except OSError as error:
-        raise ImproperlyConfigured(f"{name}_FILE names {path}, which can't be read ({error.strerror})") from None
+        told = f"{name}_FILE names {path}, which {_user()} can't read ({error.strerror})"
+        raise ImproperlyConfigured(told) from None
+
+
+def _user() -> str:
+    """The user of this process, by name where it has one."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return f"user {os.geteuid()}"
 
 
 def _make_secret(path: Path) -> None:

@@ -2,16 +2,16 @@
 
 import os
 import secrets
-import socket
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.core.management import call_command
-from django.db import transaction
+from django.core.management import CommandError, call_command
+from django.db import connection, transaction
 
+from jobs.hosts import this_host
 from jobs.models import Target
 from record.access import Role
 from record.models import Door, Lab, Membership
@@ -20,6 +20,7 @@ from runs.models import Pipeline, Run
 from runs.services.create import create_run
 
 REVIEWER = "demo-reviewer"
+DEMO = "demo"
 
 
 @dataclass(frozen=True)
@@ -34,17 +35,29 @@ class Demo:
 
 
 def prepare_site() -> None:
-    """Bring the database and the static files up to date."""
+    """Bring the database and the static files up to date. CommandError where the database is a lab's."""
     settings.DATA_DIR.mkdir(parents=True, exist_ok=True)
+    refuse_other_labs()
     call_command("migrate", verbosity=0)
     call_command("collectstatic", verbosity=0, interactive=False)
+
+
+def refuse_other_labs() -> None:
+    """CommandError where the database is a lab's: the demo's people do not belong there, and it stops all jobs."""
+    if Lab._meta.db_table not in connection.introspection.table_names():
+        return
+    if others := ", ".join(Lab.objects.exclude(slug=DEMO).values_list("name", flat=True)):
+        raise CommandError(
+            f"This database belongs to other labs ({others}); the demo needs one of its own, which `make` gives it. "
+            "Without make, set CONDUCTOR_DATA to an empty folder, and neither DATABASE_URL nor CONDUCTOR_SQLITE."
+        )
 
 
 def prepare_demo() -> Demo:
     """Make what is missing of the demo; what is there stays as it is."""
     password = _kept_password(settings.DATA_DIR / "demo_password")
     with transaction.atomic():
-        lab, _ = Lab.objects.get_or_create(slug="demo", defaults={"name": "Demo lab"})
+        lab, _ = Lab.objects.get_or_create(slug=DEMO, defaults={"name": "Demo lab"})
         reviewer = _reviewer(lab, password)
         return Demo(lab, reviewer, password, _target(lab), _pipeline(lab))
 
@@ -95,7 +108,7 @@ def _target(lab: Lab) -> Target:
         lab=lab,
         name="this-machine",
         defaults={
-            "host": socket.gethostname(),
+            "host": this_host(),
             "roots": [str(work)],
             "job_folder": str(settings.DATA_DIR / "jobs"),
             "slots": 2,

@@ -10,15 +10,19 @@ import time
 from pathlib import Path
 
 import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
 
 from conductor_site.demo.client import Client, NoAnswer
 from conductor_site.demo.resume import retry_stopped, stop_jobs, take_up_again
 from conductor_site.demo.screen import phase_lines
+from conductor_site.demo.setup import REVIEWER, prepare_site
 from conductor_site.demo.supervisor import Site
 from conductor_site.tests.stage import ROOT
 from jobs.models import Job
 from jobs.services import request_cancel
 from jobs.sweep import handle_unhandled
+from record.models import Lab
 from record.services import Author
 from runs.models import Phase
 from runs.services.control import pause_run
@@ -82,6 +86,28 @@ call_command("demo")
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "\nStopping the site ...\nThe site is stopped.\n"
+
+
+@pytest.mark.django_db
+def test_the_demo_keeps_out_of_a_labs_database(bench: Bench) -> None:  # noqa: F811
+    """Its people would be members there, and stopping it would cancel the lab's jobs."""
+    bench.begin("ours")
+    start_ready()
+    User.objects.create_user(REVIEWER)
+    for refused in (prepare_site, lambda: call_command("demo_stop")):
+        with pytest.raises(CommandError, match=f"belongs to other labs \\(.*{bench.lab.name}\\)"):
+            refused()
+    assert not Lab.objects.filter(slug="demo").exists()
+    assert Job.objects.live().count() == 1 and not Job.objects.get().cancel_requested_at
+
+
+def test_make_shows_the_demo_nothing_of_a_labs_site() -> None:
+    lab = {"CONDUCTOR_DATA": "/srv/lab", "CONDUCTOR_HTTPS": "1", "DATABASE_URL": "postgresql:///lab"}
+    show = ["make", "--no-print-directory", "--eval", "show: ; @$(LOCAL) env", "show"]
+    environment = os.environ | lab | {"CONDUCTOR_PORT": "9000"}
+    seen = subprocess.run(show, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+    names = {line.partition("=")[0] for line in seen.splitlines()}
+    assert {name for name in names if name.startswith(("CONDUCTOR_", "DATABASE_"))} == {"CONDUCTOR_PORT"}
 
 
 @pytest.mark.django_db

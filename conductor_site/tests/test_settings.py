@@ -1,6 +1,9 @@
 """Settings from the environment: refused where they can't be meant, and all documented."""
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from conductor_site.env import env_bool, env_choice, env_int, env_list, env_networks, env_prefix, env_secret
+from conductor_site.tests.stage import ROOT
 
 READS = re.compile(r"""(?:env_\w+\(|environ(?:\.get\(|\[))"(CONDUCTOR_\w+|CI)\"""")
 OURS = re.compile(r"`((?:CONDUCTOR_\w+)|CI)`")
@@ -76,7 +80,30 @@ def test_a_secret_is_made_once_for_its_owner_alone(tmp_path: Path, monkeypatch: 
     assert len(made) >= 50 and env_secret("X", kept) == made
     assert kept.stat().st_mode & 0o777 == 0o600
     monkeypatch.setenv("X_FILE", str(tmp_path / "nowhere"))
-    with pytest.raises(ImproperlyConfigured, match="X_FILE names .*/nowhere, which is not there"):
+    with pytest.raises(
+        ImproperlyConfigured, match="X_FILE names .*/nowhere, which .* can't read or make .No such file"
+    ):
         env_secret("X", kept)
     monkeypatch.setenv("X", "given")
     assert env_secret("X", kept) == "given"
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        ({"CONDUCTOR_Q_WORKERS": "many"}, "A setting can't be used: CONDUCTOR_Q_WORKERS='many' is not a whole number"),
+        ({"CONDUCTOR_METRICS_TOKEN_FILE": "/"}, "METRICS_TOKEN_FILE names /, which .* can't read .*Is a directory"),
+        ({"CONDUCTOR_DATA": "/dev/null/var"}, "SECRET_KEY is kept in /dev/null/var/secret_key, which .* can't read or"),
+        ({}, "The database refused: no such table: .*was `manage.py migrate` run"),
+    ],
+)
+def test_a_command_that_can_not_start_says_why_in_one_line(
+    tmp_path: Path, environment: dict[str, str], words: str
+) -> None:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("CONDUCTOR_", "DATABASE_"))}
+    told = kept | {"CONDUCTOR_DATA": str(tmp_path), "DJANGO_SETTINGS_MODULE": "conductor_site.settings"} | environment
+    argv = [sys.executable, "manage.py", "check_target", "here"]
+    done = subprocess.run(argv, cwd=ROOT, env=told, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert re.search(words, done.stderr), done.stderr
+    assert done.stderr.count("\n") == 1

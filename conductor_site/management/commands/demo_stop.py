@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
 from conductor_site.demo.resume import end_jobs, live_jobs
-from conductor_site.demo.setup import REVIEWER
+from conductor_site.demo.setup import REVIEWER, refuse_other_labs
 
 
 class Command(BaseCommand):
@@ -21,6 +21,7 @@ class Command(BaseCommand):
         if user is None or not live_jobs().exists():
             self.stdout.write("No job of the demo is running.")
             return
+        refuse_other_labs()
         try:
             count = end_jobs(user)
         except RuntimeError as error:
