@@ -6,7 +6,6 @@ nothing of the machine is touched. It needs root.
 """
 
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -31,6 +30,7 @@ mount -t proc proc /proc
 mount -t tmpfs tmpfs /run
 mount -t tmpfs tmpfs /srv
 mount -t tmpfs tmpfs /opt
+mount -t tmpfs tmpfs /var/lib/systemd
 mount -t tmpfs tmpfs /sys/fs/cgroup
 mkdir /sys/fs/cgroup/systemd /opt/conductor /run/lock
 if ! mount -t cgroup -o none,name=systemd none /sys/fs/cgroup/systemd; then
@@ -102,8 +102,8 @@ class PrivateSystemd:
         return done.stdout
 
     def conductor(self, *arguments: str) -> str:
-        """Run `conductor ...`, by the script of docs/operating.md."""
-        return self.run("sh", "/etc/conductor/conductor", *arguments)
+        """Run `conductor ...`, by the script of deploy/."""
+        return self.run("sh", "/opt/conductor/deploy/conductor", *arguments)
 
     def shown(self, unit: str, name: str) -> str:
         return self.run("systemctl", "show", "--value", "-p", name, unit).strip()
@@ -118,8 +118,12 @@ class PrivateSystemd:
         return self.log.read_text(errors="replace")[-6000:]
 
     def stop(self) -> None:
-        """End it, and with it all that it has started: it is the first process of its namespace."""
+        """End it, and with it all that it has started: it is the first process of its namespace.
+
+        Its web server is stopped before: systemd then removes the private /tmp that it made in the machine's own.
+        """
         if inner := self._inner():
+            self.run("systemctl", "stop", "conductor-web", fails=None)
             os.kill(inner, signal.SIGKILL)
         self.outer.kill()
         self.outer.wait(LONG_S)
@@ -156,9 +160,6 @@ class PrivateSystemd:
         example = (ROOT / "deploy/conductor.env.example").read_text()
         example = example.replace("/var/lib/conductor", "/srv/conductor")
         (folder / "conductor.env").write_text(example)
-        script = re.search(r"^#!/bin/sh\n(?:.+\n)+", (ROOT / "docs/operating.md").read_text(), re.MULTILINE)
-        assert script
-        (folder / "conductor").write_text(script[0])
 
 
 def _closed() -> str:

@@ -63,3 +63,19 @@ def test_the_environment_file_names_settings_that_there_are() -> None:
     units = "".join((ROOT / "deploy" / name).read_text() for name in UNITS)
     known |= set(re.findall(r"\$\{(CONDUCTOR_\w+)\}", units))
     assert named and named - known == set()
+
+
+def test_the_examples_put_the_site_below_the_same_path() -> None:
+    """With a path in one of them alone, every page sends to addresses that nginx doesn't have."""
+    told = re.search(r"^CONDUCTOR_PREFIX=(\S+)$", (ROOT / "deploy/conductor.env.example").read_text(), re.MULTILINE)
+    place = re.search(r"^ *location (/\S*) {$", (ROOT / "deploy/nginx.conf.example").read_text(), re.MULTILINE)
+    assert told and place and place[1] == f"{told[1]}/"
+
+
+def test_the_text_makes_every_folder_that_the_environment_file_names() -> None:
+    """A backup that can't be written is noticed in the morning after."""
+    example = (ROOT / "deploy/conductor.env.example").read_text()
+    folders = re.findall(r"^CONDUCTOR_(?:DATA|PIPELINES|BACKUPS)=(\S+)$", example, re.MULTILINE)
+    text = (ROOT / "docs/operating.md").read_text()
+    made = re.findall(r"(?:install -d[^&#\n]*|--home-dir) (/\S+)", text)
+    assert len(folders) == 3 and set(folders) <= set(made)
