@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from jobs.check import ENVIRONMENT_TIMEOUT_S, LEAST_FREE_GIB, Finding, group_trouble, owned_words
+from jobs.cluster_models import ShellKind
 from jobs.deadline import longer
-from jobs.environment import after_lines
+from jobs.environment import ALLOWED, after_lines
 from jobs.executors.slurm.client import Slurm
 from jobs.executors.slurm.errors import own_words, refusal_of
 from jobs.models import Cluster, Target
@@ -36,6 +37,10 @@ trap 'rm -rf -- "$probe"' EXIT
   echo "a file made in a folder of it is of another group" >&2; exit 1
 }
 """
+
+
+# What the account's own shell takes for SLURM: people set that up in profiles, which Conductor does not read.
+_OWN_SLURM = 'printf "%s\\n" "$SLURM_CONF"; command -v sinfo'
 
 
 def check_cluster(target: Target) -> Iterator[Finding]:
@@ -83,7 +88,12 @@ def _reach(cluster: Cluster, shell: Shell) -> Iterator[Finding]:
 
 
 def _partitions(cluster: Cluster, slurm: Slurm) -> Iterator[Finding]:
-    found = dict(line.rsplit(" ", 1) for line in slurm.partitions() if " " in line)
+    try:
+        lines = slurm.partitions()
+    except AdapterError as error:
+        told = f"SLURM does not answer: {error.message.rstrip('.')}. {_what_is_missing(cluster, slurm)}"
+        raise AdapterError(told, transient=error.transient) from None
+    found = dict(line.rsplit(" ", 1) for line in lines if " " in line)
     names = ", ".join(name if state == "up" else f"{name} ({state})" for name, state in found.items())
     yield Finding(bool(found), f"SLURM answers; its partitions: {names or 'none'}.")
     for wanted in filter(None, cluster.partition.split(",")):
@@ -91,6 +101,21 @@ def _partitions(cluster: Cluster, slurm: Slurm) -> Iterator[Finding]:
             yield Finding(False, f"It has no partition {wanted}: choose one of those.")
         elif found[wanted] != "up":
             yield Finding(False, f"Its partition {wanted} is {found[wanted]}: jobs wait until it is opened.")
+
+
+def _what_is_missing(cluster: Cluster, slurm: Slurm) -> str:
+    """What to set so that SLURM answers: what the account's own shell knows and the target does not, else a guess."""
+    own = slurm.shell.environment([*ALLOWED, "SLURM_CONF"])
+    said = slurm.shell.run(["/bin/bash", "-lc", _OWN_SLURM], env=own, cwd="/", timeout_s=CALL_S).stdout.split("\n")
+    conf, sinfo = (said + ["", ""])[:2]
+    folder = sinfo.rpartition("/")[0]
+    if conf and conf != slurm.site.conf_path:
+        return f"The account's own shell has SLURM_CONF={conf}: write that into the cluster's conf path."
+    if folder and folder not in (slurm.site.commands_folder or SYSTEM_PATH).split(":"):
+        return f"The account's own shell finds sinfo in {folder}: write that into the cluster's commands folder."
+    if cluster.shell == ShellKind.LOCAL:
+        return 'Is this machine a submit host? Else choose the shell "over SSH".'
+    return "Does sinfo work there, for this account? Then its folder and SLURM_CONF belong into the cluster's fields."
 
 
 def _submission(cluster: Cluster, slurm: Slurm) -> Iterator[Finding]:

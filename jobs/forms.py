@@ -68,7 +68,7 @@ class TargetForm(forms.ModelForm):
             "max_time_limit_s": "Longest time limit (s)",
             "max_memory_mib": "Most memory (MiB)",
         }
-        help_texts = {"job_folder": "Absolute folder for the jobs' own files (tokens, logs). It must exist."}
+        help_texts = {"job_folder": "Absolute folder for the jobs' own files. It must exist; at a cluster it is made."}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -38,6 +38,7 @@ STATE = "from jobs.models import Job; print('state', Job.objects.get().state)"
 def systemd(tmp_path: Path) -> Iterator[PrivateSystemd]:
     if why := why_not():
         pytest.skip(why)
+    before = traces()
     systemd = PrivateSystemd(tmp_path)
     try:
         if not systemd.is_up():
@@ -45,6 +46,14 @@ def systemd(tmp_path: Path) -> Iterator[PrivateSystemd]:
         yield systemd
     finally:
         systemd.stop()
+    assert traces() <= before, "it left something on the machine itself"
+
+
+def traces() -> set[tuple[str, float]]:
+    """What a systemd with our units would leave on the machine: when timers went off, private folders for /tmp."""
+    patterns = ("var/lib/systemd/timers/stamp-conductor-*", "tmp/systemd-private-*-conductor-*",
+                "var/tmp/systemd-private-*-conductor-*")  # fmt: skip
+    return {(str(path), path.stat().st_mtime) for pattern in patterns for path in Path("/").glob(pattern)}
 
 
 def health(systemd: PrivateSystemd) -> dict[str, object]:

@@ -68,6 +68,27 @@ def test_what_is_wrong_is_said(target: Target, plain_slurm: SlurmCluster, tmp_pa
 
 
 @pytest.mark.slow
+def test_what_the_accounts_own_shell_knows_is_told(
+    target: Target, plain_slurm: SlurmCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By hand sinfo answers, since a profile names the configuration; Conductor reads no profiles."""
+    monkeypatch.setenv("SLURM_CONF", plain_slurm.env["SLURM_CONF"])
+    cluster = Cluster.objects.create(target=target)
+    (words,) = [words for words in bad(target) if words.startswith("SLURM does not answer: ")]
+    assert words.endswith(f" SLURM_CONF={plain_slurm.env['SLURM_CONF']}: write that into the cluster's conf path.")
+    cluster.conf_path = plain_slurm.env["SLURM_CONF"]
+    cluster.save()
+    target.refresh_from_db()
+    assert bad(target) == []
+
+    cluster.commands_folder = "/nowhere"
+    cluster.save()
+    target.refresh_from_db()
+    (words,) = [words for words in bad(target) if words.startswith("SLURM does not answer: ")]
+    assert "own shell finds sinfo in /usr/bin: write that into the cluster's commands folder." in words
+
+
+@pytest.mark.slow
 def test_over_ssh(target: Target, plain_slurm: SlurmCluster, ssh_server: SshServer, settings: object) -> None:
     settings.SSH_CONTROL_FOLDER = f"{ssh_server.folder}/c"  # type: ignore[attr-defined]
     Target.objects.update(roots=[str(ssh_server.home)], job_folder=f"{ssh_server.home}/jobs")

@@ -1,10 +1,13 @@
-"""What the services need of the machine: installed where that is possible, else the tests are skipped with its name."""
+"""What the services need of the machine: installed where that is possible, else the tests are skipped with its name.
+
+Without pytest, as in an environment that only runs Conductor, what is missing ends the process in words.
+"""
 
 import os
 import shutil
 import subprocess
-
-import pytest
+import sys
+from typing import NoReturn
 
 INSTALL_TIMEOUT_S = 900
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -23,8 +26,12 @@ def need(programs: dict[str, str]) -> None:
         refuse(f"missing: {', '.join(packages)} (as root: apt-get install {' '.join(packages)})")
 
 
-def refuse(why: str) -> None:
-    """Skip, or fail where CI=true."""
+def refuse(why: str) -> NoReturn:
+    """Skip, or fail where CI=true; outside of tests, SystemExit."""
+    if "pytest" not in sys.modules:
+        sys.exit(f"A service can't be had: {why}")
+    import pytest
+
     if os.environ.get("CI") == "true":
         pytest.fail(f"CI=true, and a service can't be had: {why}", pytrace=False)
     pytest.skip(why)
