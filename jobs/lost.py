@@ -5,7 +5,8 @@ from django.utils import timezone
 
 from jobs.models import Job
 from jobs.states import JOB, JobState
-from jobs.wake import wake_conduct
+from jobs.wake import wake_on_commit
+from record.access import Ability, require
 from record.errors import BadInput, InvalidTransition
 from record.services import Author, Ruling, record_decision, record_event
 
@@ -14,8 +15,11 @@ def settle_lost(*, job: Job, author: Author, reason: str) -> None:
     """Declare that a lost job has ended without a result; what waited for it goes on as after a failure.
 
     A decision, with its reason in the record: whoever declares it vouches that the job does not run any more. Raises
-    InvalidTransition where it is not lost (any more), BadInput without a reason.
+    InvalidTransition where it is not lost (any more), BadInput without a reason, NotAllowed for people who may not
+    overrule the state of things.
     """
+    if author.user is not None:
+        require(author.user, Ability.OVERRIDE, job.lab_id)
     if not reason.strip():
         raise BadInput("Say how you know that the job does not run any more.")
     job.refresh_from_db()
@@ -37,4 +41,4 @@ def settle_lost(*, job: Job, author: Author, reason: str) -> None:
             lab_id=job.lab_id, kind="job.settle", subject=job.subject(), message=f"{job.subject().label}: {words}",
             decision=decision,
         )  # fmt: skip
-        transaction.on_commit(wake_conduct)
+        wake_on_commit()

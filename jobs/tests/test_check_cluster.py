@@ -6,13 +6,10 @@ import pytest
 
 from jobs.check import check_target
 from jobs.hosts import this_host
-from jobs.lost import settle_lost
-from jobs.models import Cluster, Job, Target
+from jobs.models import Cluster, Target
 from jobs.tests.cluster.slurm import SlurmCluster
 from jobs.tests.cluster.sshd import SshServer, second_group
-from record.errors import BadInput, InvalidTransition
-from record.models import Decision, Event, Lab
-from record.services import Author
+from record.models import Lab
 
 pytestmark = pytest.mark.django_db
 
@@ -108,22 +105,3 @@ def test_over_ssh(target: Target, plain_slurm: SlurmCluster, ssh_server: SshServ
     (words,) = bad(target)
     assert "cluster needs a sign-in" in words
     assert "Open it on the server, as Conductor's user: ssh " in words
-
-
-def test_a_lost_job_is_declared_ended(plan: object, people: object, target: Target) -> None:
-    Cluster.objects.create(target=target)
-    job: Job = plan(on_final="somebody.follows")  # type: ignore[operator]
-    author = Author.person(people.administrator, "web")  # type: ignore[attr-defined]
-    with pytest.raises(InvalidTransition, match="only a lost job"):
-        settle_lost(job=job, author=author, reason="the node burnt down")
-    Job.objects.update(state="lost")
-    with pytest.raises(BadInput):
-        settle_lost(job=job, author=author, reason=" ")
-
-    settle_lost(job=job, author=author, reason="the node burnt down")
-
-    job.refresh_from_db()
-    assert (job.state, job.final_handled) == ("failed", False)
-    assert job.reason.endswith("the node burnt down")
-    assert Decision.objects.get().verdict == "declare_ended"
-    assert Event.objects.filter(kind="job.settle").count() == 1
