@@ -1,12 +1,13 @@
 """How an end is put into words."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from jobs.endings import ending_of, exit_words
 from jobs.executors import Seen, Sighting
 
+GRAIN = timedelta(milliseconds=10)
 EARLY, LATE = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
 
 
@@ -22,6 +23,8 @@ def stopping(at: datetime) -> dict[str, str]:
         (Sighting(Seen.DIED, "x"), {}, "fail"),
         (Sighting(Seen.ENDED, "x", 143, LATE), stopping(EARLY), "time_out"),
         (Sighting(Seen.ENDED, "x", 0, EARLY), stopping(LATE), "succeed"),  # it had ended by itself before
+        (Sighting(Seen.ENDED, "x", 143, EARLY), stopping(EARLY + GRAIN), "time_out"),  # by a clock of 10 ms
+        (Sighting(Seen.ENDED, "x", 0, EARLY), stopping(EARLY + GRAIN), "succeed"),
         (Sighting(Seen.DIED, "x"), stopping(EARLY), "time_out"),
         (Sighting(Seen.CLOSED), stopping(EARLY), "time_out"),
     ],
