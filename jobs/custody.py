@@ -18,6 +18,7 @@ from jobs.final import FinalHandler, handler, lock_for
 from jobs.models import Job, Target, TargetKind
 from jobs.states import JOB
 from record.errors import StaleState
+from record.models import Event
 from record.prepared import Prepared
 
 log = logging.getLogger(__name__)
@@ -157,6 +158,14 @@ def adopt(job: Job, native_id: str) -> None:
     if Job.objects.live().filter(pk=job.pk, generation=job.generation).update(native_id=native_id) == 1:
         log.info("job %s is run by %s, not by %s", job.token, native_id, job.native_id)
         job.native_id = native_id
+
+
+def why_cancelled(job: Job) -> str:
+    """In words, who asked for a job's end and why; "" where nobody did. By the log: its reason is written over."""
+    if not job.cancel_requested_at:
+        return ""
+    asked = Event.objects.filter(subject_uuid=job.uuid, kind="job.request_cancel").order_by("-id")
+    return asked.values_list("message", flat=True).first() or "Cancelled."
 
 
 def note_stopping(job: Job, event: str, message: str) -> None:

@@ -9,7 +9,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from jobs import logs
-from jobs.custody import adopt, finish_job, say
+from jobs.custody import adopt, finish_job, say, why_cancelled
 from jobs.endings import Ending
 from jobs.executors.slurm.client import Slurm
 from jobs.executors.slurm.endings import ending_of, is_of_a_twin, is_second_start, never_launched
@@ -70,8 +70,7 @@ class Follower:
                 raise
             say(job, f"Not cancelled: {error.message}")
             return 0
-        asked = job.reason.removeprefix("Being cancelled. ").removeprefix("Not cancelled yet: it is still there. ")
-        say(job, f"Not cancelled yet: it is still there. {asked}")
+        say(job, f"Not cancelled yet: it is still there. {why_cancelled(job)}")
         return 0
 
     def _guarded(self, job: Job, status: Status) -> int:
@@ -139,7 +138,7 @@ class Follower:
             return self._not_seen(job, folder)
         ending = ending_of(
             job_id=job_id, status=status, folder=folder, tasks=job.native_raw.get("tasks"),
-            stopping=_stopping(job), log_tail=self._log_tail(job, status, folder),
+            stopping=why_cancelled(job), log_tail=self._log_tail(job, status, folder),
         )  # fmt: skip
         if ending is not None and (words := self._never_launched(job, status, folder)):
             return self._hand_over_again(job, words)
@@ -253,7 +252,7 @@ class Follower:
         """A job that is to be cancelled, is not seen, and has not begun: see to it that it never begins."""
         if self.slurm.close(folder_of(job)) != "closed":
             return 0
-        return int(finish_job(job, Ending("cancel", _stopping(job) or "Cancelled.")))
+        return int(finish_job(job, Ending("cancel", why_cancelled(job))))
 
     def _keep_streams(self, job: Job, folder: TokenFolder, job_id: str) -> None:
         """The log files' names as the node knew them, where they differ from what the patterns came to."""
@@ -322,16 +321,6 @@ def _if_it_is(job: Job, status: Status | None) -> Status | None:
     if first is not None and status.submitted_at is not None and status.submitted_at < first:
         return None
     return status
-
-
-def _stopping(job: Job) -> str:
-    """In words, that we were asked to end it; "" where we were not."""
-    if not job.cancel_requested_at:
-        return ""
-    words = job.reason
-    for begin in ("Being cancelled. ", "Not cancelled yet: it is still there. "):
-        words = words.removeprefix(begin)
-    return words if words.startswith("Cancelled") else "Cancelled."
 
 
 def _is_odd(status: Status) -> bool:

@@ -268,7 +268,7 @@ class Hands:
 
     def _begin_stopping(self, job: Job) -> bool:
         if job.cancel_requested_at:
-            custody.note_stopping(job, "cancel", job.reason.removeprefix("Being cancelled. ") or "Cancelled.")
+            custody.note_stopping(job, "cancel", custody.why_cancelled(job))
         elif processes.of_this_boot(job.native_id) and processes.age_s(job.native_id) > job.time_limit_s:
             custody.note_stopping(job, "time_out", f"It ran longer than its limit of {job.time_limit_s} s.")
         return bool(job.ending)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from django.utils import timezone
 
 from jobs import processes
-from jobs.custody import claim_due, finish_job, kept_back, let_go, take_over, waits_for_leave
+from jobs.custody import claim_due, finish_job, kept_back, let_go, take_over, waits_for_leave, why_cancelled
 from jobs.endings import Ending
 from jobs.executors import job_environment
 from jobs.executors.slurm import scripts
@@ -95,7 +95,7 @@ class Submitter:
         if known := [each for each in folder.known_ids if each not in forgotten]:
             return self._record(job, self._order(job), known[0])
         if job.cancel_requested_at or folder.closed:
-            return self._give_up(job, Ending("cancel", job.reason.removeprefix("Being cancelled. ") or "Cancelled."))
+            return self._give_up(job, Ending("cancel", why_cancelled(job) or "Cancelled."))
         if not folder.attempts:
             return self._look_and_submit(
                 job, sure=folder.absent is False or job.generation <= 2, now=now, folder=folder

@@ -251,6 +251,20 @@ def test_what_scancel_complains_of_stops_no_other_job(
     assert job.reason == "Not cancelled: scancel: Kill job error on job id 7: Some new words."
 
 
+def test_who_cancelled_a_job_is_told_whatever_was_said_of_it_since(
+    away: Callable[..., Job], target: Target, slurm: Pretended
+) -> None:
+    job = away("7")
+    slurm.queue((job, "RUNNING"))
+    slurm.does("scancel", 'echo "scancel: error: Kill job error on job id 7: Some new words" >&2; exit 1')
+    request_cancel(job=job, author=SOMEBODY, reason="wrong species")
+    turn(target)
+    slurm.queue((job, "CANCELLED"))
+    turn(target)
+    job.refresh_from_db()
+    assert (job.state, job.reason) == ("cancelled", "Cancelled by tests: wrong species")
+
+
 @pytest.mark.parametrize("words", ["Invalid job id specified", "Job/step already completing or completed"])
 def test_what_is_ending_is_not_called_uncancellable(
     away: Callable[..., Job], target: Target, slurm: Pretended, words: str

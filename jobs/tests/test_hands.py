@@ -133,6 +133,20 @@ def test_a_target_that_does_not_answer_is_told(
     assert (job.state, job.reason) == ("succeeded", "")
 
 
+def test_who_cancelled_a_job_is_told_whatever_was_said_of_it_since(
+    hands: Hands, plan: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan(script="#!/bin/bash\nsleep 60\n")
+    hands.start_due()
+    job = Job.objects.get()
+    request_cancel(job=job, author=Author.policy("tests"), reason="enough")
+    Job.objects.update(reason="It can't be looked after just now: /data failed: Stale file handle.")
+    for _ in range(3):
+        hands.follow()
+    job.refresh_from_db()
+    assert (job.state, job.reason) == ("cancelled", "Cancelled by tests: enough")
+
+
 def test_a_target_in_trouble_starts_nothing_once_the_run_is_paused(
     hands: Hands, plan: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
