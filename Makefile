@@ -76,5 +76,7 @@ lint: $(VENV)/dev.ok ## ruff, format, mypy, migrations, deployment check, templa
 	@$(PY) -m djlint --lint --quiet templates
 
 clean: ## remove the environment and everything that was made here
+	@for lock in $(wildcard var/site.lock var/check-*/site.lock); do flock -n $$lock true || \
+	  { echo "Nothing is removed: $$(cat $$lock) still runs here. Stop it with Ctrl-C first."; exit 1; }; done
 	@$(LOCAL) $(PY) manage.py demo_stop 2>/dev/null || true
 	@rm -rf $(VENV) var .pytest_cache .mypy_cache .ruff_cache

@@ -21,7 +21,6 @@ MODULES = "numpy, scipy, matplotlib, mrcfile, starfile"
 ENV = {"PATH": SYSTEM_PATH, "LC_ALL": "C"}
 # Makes a file and a second link to it, as guards claim; prints the kind of file system and the GiB that are free.
 _TRY_FOLDER = r"""
-[ "$2" = make ] && { mkdir -p -- "$1" || exit 1; }
 [ -d "$1" ] || { echo "no such folder" >&2; exit 1; }
 probe=$(mktemp -- "$1/.conductor-check-XXXXXX") || exit 1
 ln -- "$probe" "$probe.link"; code=$?
@@ -30,7 +29,8 @@ rm -f -- "$probe" "$probe.link"
 """
 # Makes a folder in one and gives it to a group; what is made in it must then be the group's, too.
 _TRY_GROUP = r"""
-probe=$(mktemp -d -- "$1/.conductor-check-XXXXXX") || exit 1
+at=$1; [ -d "$at" ] || at=/tmp
+probe=$(mktemp -d -- "$at/.conductor-check-XXXXXX") || exit 1
 trap 'rm -rf -- "$probe"' EXIT
 [ -z "$2" ] || { chgrp -- "$2" "$probe" && chmod g+s -- "$probe"; } || exit 1
 : > "$probe/file" && [ -z "$2" ] || [ "$(stat -c %G -- "$probe/file")" = "$2" ] || {
@@ -157,8 +157,13 @@ def _folders(target: Target, shell: Shell) -> Iterator[Finding]:
         if not path.startswith("/") or FORBIDDEN.search(path):
             yield Finding(False, f"The {what} {path!r} is not an absolute path without white space and quotes.")
             continue
-        words = ["try", path, "make" if what == "job folder" else "keep"]
-        done = shell.run(["/bin/bash", "-c", _TRY_FOLDER, *words], env=ENV, cwd="/", timeout_s=CALL_S)
+        if what == "job folder":
+            try:
+                shell.make_folder(path)
+            except AdapterError as error:
+                yield Finding(False, f"The job folder {path} can't be made there: {error.message}")
+                continue
+        done = shell.run(["/bin/bash", "-c", _TRY_FOLDER, "try", path], env=ENV, cwd="/", timeout_s=CALL_S)
         kind, free = (done.stdout.split() + ["", ""])[:2]
         if done.returncode or not free.isdigit():
             said = (done.stderr.strip().splitlines() or ["no word"])[-1]

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 
 UMASK = re.compile(r"\A0{0,2}[0-7]{2}\Z")  # nothing is ever taken from the owner: our own work would stop
@@ -29,7 +30,10 @@ class Ownership:
         return int(self.umask, 8) if self.umask else -1
 
     def make_folder(self, path: str) -> None:
-        """Make a folder and those above it; those that are there stay as they are. Raises OSError."""
+        """Make a folder and those above it; those that are there stay as they are. Raises OSError.
+
+        One that can't be given to the group is not left: the next try would take it as it is.
+        """
         if not self:
             os.makedirs(path, exist_ok=True)
         elif not os.path.isdir(path):
@@ -42,7 +46,7 @@ class Ownership:
                 if not os.path.isdir(path):
                     raise
             else:
-                self.settle(path)
+                self._settle_or_remove(path)
 
     def settle(self, path: str) -> None:
         """Give a file or folder that we made its mode and group. Raises OSError, also where there is no such group."""
@@ -56,6 +60,14 @@ class Ownership:
         if self.umask:
             mode = (0o777 if folder or before & stat.S_IXUSR else 0o666) & ~self.umask_number
         os.chmod(path, mode | (stat.S_ISGID if folder and self.group else 0))  # after chown, which takes the bit away
+
+    def _settle_or_remove(self, path: str) -> None:
+        try:
+            self.settle(path)
+        except OSError:
+            with suppress(OSError):  # somebody has put something into it
+                os.rmdir(path)
+            raise
 
     def settle_tree(self, top: str) -> None:
         """The same for all that lies in a folder, and the folder."""

@@ -77,7 +77,7 @@ make() {
   local above=${1%/*}
   [ -z "$above" ] || make "$above" || return
   mkdir -- "$1" || { [ -d "$1" ]; return; }
-  give "$1"
+  give "$1" || { rmdir -- "$1"; return 1; }
 }
 """
 _WRITE = (

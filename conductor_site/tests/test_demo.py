@@ -110,6 +110,18 @@ def test_make_shows_the_demo_nothing_of_a_labs_site() -> None:
     assert {name for name in names if name.startswith(("CONDUCTOR_", "DATABASE_"))} == {"CONDUCTOR_PORT"}
 
 
+def test_nothing_is_removed_under_a_site_that_runs(tmp_path: Path) -> None:
+    clean = ["make", "--no-print-directory", "-C", str(tmp_path), "-f", str(ROOT / "Makefile"), "clean"]
+    site = Site(8768, tmp_path / "var")
+    site.claim()
+    done = subprocess.run(clean, capture_output=True, text=True)
+    assert done.returncode != 0 and "http://127.0.0.1:8768 still runs here" in done.stdout
+    assert (tmp_path / "var").exists()
+    site.stop()
+    assert subprocess.run(clean, capture_output=True).returncode == 0
+    assert not (tmp_path / "var").exists()
+
+
 @pytest.mark.django_db
 def test_phases_that_were_stopped_are_tried_again_when_their_end_is_seen(bench: Bench) -> None:  # noqa: F811
     run = bench.begin("demo")

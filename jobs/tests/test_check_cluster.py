@@ -100,6 +100,12 @@ def test_over_ssh(target: Target, plain_slurm: SlurmCluster, ssh_server: SshServ
     target.group = "no-such-group"
     (words,) = bad(target)
     assert "can't be given to the group no-such-group (chgrp: invalid group" in words
+    target.job_folder = f"{ssh_server.home}/lab/jobs"  # not there yet: it is made, and is the group's
+    assert any("can't be made there" in words for words in bad(target))
+    assert not (ssh_server.home / "lab").exists()
+    target.group = second_group(ssh_server.user)
+    assert bad(target) == []
+    assert (ssh_server.home / "lab/jobs").group() == target.group
     target.group = ""
     Cluster.objects.update(ssh_by_person=True, ssh_port=1)
     (words,) = bad(target)

@@ -58,6 +58,13 @@ def test_without_either_all_is_as_it_comes(tmp_path: Path) -> None:
     assert ownership.umask_number == -1
 
 
+def test_a_folder_that_can_not_be_given_away_is_not_left(tmp_path: Path) -> None:
+    """The next try would take it as it is, with the account's group."""
+    with pytest.raises(OSError, match="no group no-such-group"):
+        Ownership(group="no-such-group").make_folder(str(tmp_path / "a" / "b"))
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_closed_job_keeps_to_it(plan: Callable[..., Job], target: Target, group: str) -> None:
     order = order_of(plan(target=target))
     LocalExecutor().close(order)
