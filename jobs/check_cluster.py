@@ -54,8 +54,7 @@ def check_cluster(target: Target) -> Iterator[Finding]:
         return
     slurm = Slurm(shell, cluster.site())
     checks: list[Callable[[], Iterator[Finding]]] = [
-        lambda: _partitions(cluster, slurm), lambda: _submission(cluster, slurm), lambda: _waits(cluster, slurm),
-        lambda: _accounts(slurm), lambda: _folders(target, shell), lambda: _owned(target, shell),
+        lambda: _slurm(cluster, slurm), lambda: _folders(target, shell), lambda: _owned(target, shell),
         lambda: _environment(target, shell), lambda: _python(target, cluster, shell),
     ]  # fmt: skip
     with longer(ALTOGETHER_S):  # it has just answered
@@ -85,6 +84,14 @@ def _reach(cluster: Cluster, shell: Shell) -> Iterator[Finding]:
     yield Finding(
         skew_s <= SKEW_S, ("Its clock agrees with ours" if skew_s <= SKEW_S else "Its clock differs") + advice
     )
+
+
+def _slurm(cluster: Cluster, slurm: Slurm) -> Iterator[Finding]:
+    """What SLURM says; where it does not answer, that alone."""
+    yield from _partitions(cluster, slurm)
+    yield from _submission(cluster, slurm)
+    yield from _waits(cluster, slurm)
+    yield from _accounts(slurm)
 
 
 def _partitions(cluster: Cluster, slurm: Slurm) -> Iterator[Finding]:

@@ -71,7 +71,8 @@ def test_what_the_accounts_own_shell_knows_is_told(
     """By hand sinfo answers, since a profile names the configuration; Conductor reads no profiles."""
     monkeypatch.setenv("SLURM_CONF", plain_slurm.env["SLURM_CONF"])
     cluster = Cluster.objects.create(target=target)
-    (words,) = [words for words in bad(target) if words.startswith("SLURM does not answer: ")]
+    (words,) = bad(target)
+    assert words.startswith("SLURM does not answer: ")
     assert words.endswith(f" SLURM_CONF={plain_slurm.env['SLURM_CONF']}: write that into the cluster's conf path.")
     cluster.conf_path = plain_slurm.env["SLURM_CONF"]
     cluster.save()
@@ -81,7 +82,8 @@ def test_what_the_accounts_own_shell_knows_is_told(
     cluster.commands_folder = "/nowhere"
     cluster.save()
     target.refresh_from_db()
-    (words,) = [words for words in bad(target) if words.startswith("SLURM does not answer: ")]
+    (words,) = bad(target)
+    assert words.startswith("SLURM does not answer: ")
     assert "own shell finds sinfo in /usr/bin: write that into the cluster's commands folder." in words
 
 
