@@ -5,21 +5,14 @@ marks that turn the direction of writing are taken out or shown as symbols, and 
 itself with carriage returns is folded to its last state.
 """
 
-import re
 from dataclasses import dataclass
 
+from jobs.printed import ESCAPES, visible
 from jobs.shells import Shell
 
 BLOCK_BYTES = 64 * 1024
 SLICE_LIMIT_BYTES = 1024 * 1024
 LINE_LIMIT = 4000
-
-# ECMA-48: CSI sequences, OSC and other strings up to their terminator, and two-character escapes.
-_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)|\x1b[ -/]*[0-~]?", re.MULTILINE)
-_C1 = re.compile(r"[\x80-\x9f]")
-# Unicode's bidirectional controls (UAX 9), zero-width characters, line and paragraph separators, and tags.
-_DIRECTION = re.compile("[\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
@@ -62,10 +55,8 @@ def slice(shell: Shell, path: str, *, start: int, length: int) -> LogSlice:  # n
 def clean(data: bytes) -> str:
     """Text that can be shown: see the head of this module. Line ends become a line feed, tabs stay."""
     text = data.decode("utf-8", "replace").replace("\r\n", "\n")
-    text = _ESCAPES.sub("", text)
-    text = "\n".join(_fold(line) for line in text.split("\n"))
-    text = _CONTROL.sub(lambda found: chr(0x2421 if found[0] == "\x7f" else 0x2400 + ord(found[0])), text)
-    return _DIRECTION.sub("", _C1.sub("\ufffd", text))
+    text = ESCAPES.sub("", text)
+    return visible("\n".join(_fold(line) for line in text.split("\n")))
 
 
 def _fold(line: str) -> str:

@@ -13,15 +13,17 @@ import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from errno import EACCES, EAGAIN, EDQUOT, EMFILE, ENAMETOOLONG, ENFILE, ENOENT, ENOMEM, ENOSPC, EPERM, EROFS, ESTALE
-from typing import Protocol
+from typing import IO, Protocol
 
+from jobs.calls import TooMuch, call
 from jobs.deadline import shorten
 from jobs.environment import ALLOWED
 from jobs.hosts import this_host
 from jobs.models import Cluster, Target
 from jobs.ownership import Ownership
+from jobs.printed import moment, printed
 from record.errors import AdapterError, BadInput
 
 TRANSIENT = frozenset({ENOSPC, EDQUOT, EAGAIN, EMFILE, ENFILE, ENOMEM, ESTALE})
@@ -52,7 +54,10 @@ class FileFact:
 
 @dataclass(frozen=True)
 class Completed:
-    """What a command answered. A negative `returncode` is the signal that ended it, as in subprocess."""
+    """What a command answered: text that can be shown (see jobs.printed).
+
+    A negative `returncode` is the signal that ended it, as in subprocess.
+    """
 
     returncode: int
     stdout: str
@@ -154,7 +159,7 @@ class LocalShell:
         return {pattern: self._matching(root, pattern) for pattern in patterns}
 
     def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
-        with in_words(path), open(path, "rb") as handle:
+        with in_words(path), open_ordinary(path) as handle:
             handle.seek(offset)
             return handle.read(-1 if limit is None else limit)
 
@@ -192,25 +197,27 @@ class LocalShell:
         timeout_s = shorten(timeout_s)
         with in_words(cwd if not os.path.isdir(cwd) else argv[0]):
             try:
-                done = subprocess.run(  # noqa: S603 - a list of arguments, no shell
-                    argv,
-                    env=env,
-                    cwd=cwd,
-                    timeout=timeout_s,
-                    umask=self.ownership.umask_number,
-                    capture_output=True,
-                    stdin=subprocess.DEVNULL,
-                    errors="replace",
-                )
+                done = call(argv, env=env, cwd=cwd, timeout_s=timeout_s, umask=self.ownership.umask_number)
             except subprocess.TimeoutExpired as error:
                 raise AdapterError(f"{argv[0]} did not end within {timeout_s:g} s.", transient=True) from error
-        return Completed(done.returncode, done.stdout, done.stderr)
+            except TooMuch as error:
+                raise AdapterError(f"{argv[0]} {error}.", transient=True) from error
+        return Completed(done.returncode, printed(done.stdout), printed(done.stderr))
 
     def _matching(self, root: str, pattern: str) -> list[FileFact]:
         if os.path.isabs(pattern) or ".." in pattern.split("/"):
             raise BadInput(f"The pattern {pattern!r} leaves the folder it is looked for in.")
         with in_words(root):
             return sorted(_facts(root, pattern), key=lambda fact: fact.path)
+
+
+def open_ordinary(path: str) -> IO[bytes]:
+    """Open a file for reading; OSError where it is none: a pipe that a job has put there would block for ever."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError("it is no ordinary file")
+    return os.fdopen(descriptor, "rb")
 
 
 def write_whole(
@@ -305,4 +312,4 @@ def _facts(root: str, pattern: str) -> Iterator[FileFact]:
         with suppress(FileNotFoundError, NotADirectoryError):
             facts = os.stat(path)
             if stat.S_ISREG(facts.st_mode):  # a pipe would block whoever reads it, a device never ends
-                yield FileFact(path, facts.st_size, datetime.fromtimestamp(facts.st_mtime, UTC))
+                yield FileFact(path, facts.st_size, moment(facts.st_mtime))

@@ -21,12 +21,13 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
+from jobs.calls import MOST_BYTES, TooMuch, call
 from jobs.cluster_models import HOST
 from jobs.deadline import left_s
 from jobs.ownership import Ownership
+from jobs.printed import moment, printed
 from jobs.shells import Completed, FileFact, in_words
 from record.errors import AdapterError, BadInput
 
@@ -66,6 +67,7 @@ _PASSING = ("No space left on device", "Disk quota exceeded", "Stale file handle
 
 _READ = r"""
 set -o pipefail
+[ ! -e "$1" ] || [ -f "$1" ] || [ -d "$1" ] || { echo "it is no ordinary file" >&2; exit 1; }
 [ -f "$1" ] && [ -r "$1" ] || { cat -- "$1"; exit 1; }
 { tail -c "+$(($2 + 1))" -- "$1" | { [ "$3" -lt 0 ] && cat || head -c "$3"; } | tee /dev/fd/3 | sha256sum >&2; } 3>&1
 """
@@ -208,7 +210,7 @@ class SshShell:
             elif line.count("|") >= 3:
                 kind, size, changed, name = line.split("|", 3)
                 if kind != "directory":
-                    when = datetime.fromtimestamp(float(changed), UTC)
+                    when = moment(float(changed))
                     found[current].append(FileFact(os.path.join(root, name), int(size), when))
         return {pattern: sorted(facts, key=lambda fact: fact.path) for pattern, facts in found.items()}
 
@@ -261,7 +263,7 @@ class SshShell:
         if code == 127 and re.search(r"timeout: failed to run command .*: No such file", said.stderr):
             raise AdapterError(f"{argv[0]} is not there.", transient=False)
         by_signal = 128 < code < 128 + signal.NSIG
-        return Completed(128 - code if by_signal else code, said.stdout.decode(errors="replace"), said.stderr)
+        return Completed(128 - code if by_signal else code, printed(said.stdout), said.stderr)
 
     def is_open(self) -> bool:
         """Whether the shared connection is there and answers."""
@@ -310,7 +312,9 @@ class SshShell:
             options += ["-o", "ControlMaster=auto", "-o", f"ControlPersist={self.login.keep_s}"]
         return [self._program, *options, "--", self.login.host, remote]
 
-    def _ssh(self, argv: list[str], fed: bytes, *, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
+    def _ssh(
+        self, argv: list[str], fed: bytes, *, timeout_s: float, most_bytes: int = MOST_BYTES
+    ) -> subprocess.CompletedProcess[bytes]:
         _own_folder(os.path.dirname(self.login.control_path))
         left = left_s()
         if left is not None:
@@ -318,9 +322,9 @@ class SshShell:
             if self.login in _SLOW and _SLOW[self.login] > time.monotonic():
                 raise self._too_slow()
         try:
-            done = subprocess.run(  # noqa: S603 - a list of arguments, no shell
-                argv, input=fed, capture_output=True, timeout=timeout_s, check=False
-            )
+            done = call(argv, fed=fed, timeout_s=timeout_s, most_bytes=most_bytes)
+        except TooMuch as error:
+            raise AdapterError(f"A command on {self.login.host} {error}.", transient=True) from error
         except subprocess.TimeoutExpired as error:
             if left is not None:
                 _SLOW[self.login] = time.monotonic() + SLOW_S
@@ -340,7 +344,7 @@ class SshShell:
         )
 
     def _understand(self, done: subprocess.CompletedProcess[bytes], nonce: str) -> _Said:
-        stderr = done.stderr.decode(errors="replace")
+        stderr = printed(done.stderr)
         ended = re.search(rf"\n?{nonce} (\d+|cd)\s*\Z", stderr)
         mark = f"{nonce}\n".encode()
         if ended is None or mark not in done.stdout:

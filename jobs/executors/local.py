@@ -15,10 +15,13 @@ from jobs.executors import Order, Seen, Sighting
 from jobs.executors.guard import guard_text
 from jobs.faults import point
 from jobs.parse import shebang
-from jobs.shells import explain, in_words, write_whole
+from jobs.printed import moment
+from jobs.shells import explain, in_words, open_ordinary, write_whole
 from record.errors import AdapterError
 
 SHELL = "/bin/sh"
+TEXT_BYTES = 4096  # more than any of the files in a token folder has
+LARGEST_CODE = 255
 CLOSED_MARK = "closed"  # an owner of this name runs nothing and never will
 # Only where nobody has claimed, or where the last claimer is gone for good without having begun, may another claim.
 CLAIMS = {Seen.NOTHING: "owner", Seen.NEVER_BEGAN: "heir.{}"}
@@ -181,7 +184,8 @@ def _first_line(path: str) -> str | None:
 
 def _text(path: str) -> str | None:
     try:
-        return Path(path).read_text()
+        with open_ordinary(path) as handle:
+            return handle.read(TEXT_BYTES).decode(errors="replace")
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -196,8 +200,8 @@ def _exit_file(folder: str, claimer: str) -> tuple[int, datetime] | None:
         return None
     code, _, ended = text.partition(" ")
     try:
-        return int(code), _moment(ended, path, claimer)
-    except (ValueError, OSError):
+        return (int(code), _moment(ended, path, claimer)) if 0 <= int(code) <= LARGEST_CODE else None
+    except (ValueError, OverflowError, OSError):
         return None  # what a power cut left of it
 
 
@@ -207,8 +211,8 @@ def _moment(text: str, path: str, claimer: str) -> datetime:
     After a restart of the machine that clock says nothing any more, and the file's own time has to do.
     """
     if not text.startswith("up "):
-        return datetime.fromtimestamp(float(text), UTC)
+        return moment(float(text))
     ago_s = processes.ago_s(float(text.removeprefix("up ")))
     if processes.of_this_boot(claimer):
         return datetime.now(UTC) - timedelta(seconds=ago_s)
-    return datetime.fromtimestamp(os.stat(path).st_mtime, UTC)
+    return moment(os.stat(path).st_mtime)

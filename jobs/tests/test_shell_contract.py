@@ -133,6 +133,25 @@ def test_globs(place: Place) -> None:
             place.shell.glob(str(place.folder), [pattern])
 
 
+def test_a_pipe_in_a_files_place_is_not_waited_for(place: Place) -> None:
+    os.mkfifo(place.folder / "log")
+    os.chmod(place.folder / "log", 0o644)
+    with pytest.raises(AdapterError, match="log failed: it is no ordinary file"):
+        place.shell.read(f"{place.folder}/log", limit=100)
+
+
+def test_commands_print_no_control_characters(place: Place) -> None:
+    script = r"printf 'a\0b\033[2Jc\x1d\nd'; printf 'a\0b\033[2Jc\x1d\nd' >&2"
+    done = place.shell.run(["/bin/bash", "-c", script], env=ENV, cwd="/", timeout_s=10)
+    assert (done.stdout, done.stderr) == ("a\u2400bc\u241d\nd", "a\u2400bc\u241d\nd")
+
+
+def test_a_command_that_prints_without_end(place: Place) -> None:
+    with pytest.raises(AdapterError, match="printed more than 64 MiB") as caught:
+        place.shell.run(["yes"], env=ENV, cwd="/", timeout_s=60)
+    assert caught.value.transient
+
+
 def test_trees(place: Place, tmp_path: Path) -> None:
     source = tmp_path / "source tree"
     (source / "deep").mkdir(parents=True)

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from jobs.executors.local import _exit_file
 from jobs.models import Target
+from jobs.printed import LATEST
 from jobs.shells import LocalShell, explain, shell_for, within_roots, write_whole
 from record.errors import AdapterError, BadInput
 
@@ -147,3 +149,26 @@ def test_threads_that_write_one_file_never_mix_their_texts(tmp_path: Path) -> No
         list(threads.map(write, texts))
     assert Path(path).read_bytes() in texts
     assert os.listdir(tmp_path) == ["conf"]
+
+
+def test_a_file_from_beyond_all_calendars(tmp_path: Path) -> None:
+    path = Path("/dev/shm") / f"{tmp_path.name}-far.star"  # noqa: S108 - a file system that keeps such times
+    path.write_text("data_\n")
+    try:
+        os.utime(path, (1e15, 1e15))
+        facts = LocalShell().glob("/dev/shm", [path.name])[path.name]  # noqa: S108
+    finally:
+        path.unlink()
+    assert [fact.modified_at for fact in facts] == [LATEST]
+
+
+@pytest.mark.parametrize("text", ["0 up x\n", "99999999999999999999 up 1\n", "-1 up 1\n", "\x00\n"])
+def test_an_exit_file_that_no_guard_has_written(tmp_path: Path, text: str) -> None:
+    (tmp_path / "exit.me").write_text(text)
+    assert _exit_file(str(tmp_path), "me") is None
+
+
+def test_a_pipe_in_the_place_of_an_exit_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "exit.me")
+    with pytest.raises(AdapterError, match="no ordinary file"):
+        _exit_file(str(tmp_path), "me")

@@ -16,7 +16,10 @@ QUEUE_FORMAT = "%A|%F|%K|%T|%r|%V|%S|%e|%j"
 ACCOUNTING_FORMAT = "JobID,JobIDRaw,State,ExitCode,Submit,Start,End,JobName"
 TIME_CHARS = len("2026-11-30T12:00:00")
 NO_TIME = frozenset({"", "N/A", "Unknown", "None", "NONE"})
-ID = re.compile(r"^(\d+)(?:;([A-Za-z0-9_.-]+))?$")
+ID = re.compile(r"^([0-9]{1,20})(?:;([A-Za-z0-9_.-]{1,90}))?\Z")
+NUMBER = re.compile(r"[0-9]{1,20}")
+CODE = re.compile(r"[0-9]{1,9}")
+KEPT_CHARS = 2000  # of a line, with the job
 # Of tasks that ended differently, the first of these counts for the whole array.
 WORST_FIRST = ("fail_node", "preempt", "run_out_of_memory", "time_out", "fail", "cancel", "succeed")
 SHOWN_TASKS = 8
@@ -68,7 +71,7 @@ def parse_submission(stdout: str) -> str:
 
     Sites print notices there too: the last line that is an id counts.
     """
-    return next((line.strip() for line in reversed(stdout.splitlines()) if ID.match(line.strip())), "")
+    return next((line.strip() for line in reversed(stdout.split("\n")) if ID.match(line.strip())), "")
 
 
 def split_native_id(native_id: str) -> tuple[str, str]:
@@ -80,14 +83,14 @@ def split_native_id(native_id: str) -> tuple[str, str]:
 def parse_queue(stdout: str) -> list[Row]:
     """Rows of `squeue --noheader --format QUEUE_FORMAT`; lines of another form (notices of a site) are passed over."""
     rows = []
-    for line in stdout.splitlines():
+    for line in stdout.split("\n"):
         words = line.strip().split("|", 8)
-        if len(words) == 9 and words[0].isdigit():
+        if len(words) == 9 and NUMBER.fullmatch(words[0]):
             job, array, index, state, reason, submitted, started, ended, name = words
             task = "" if index == "N/A" else index
             rows.append(
                 Row(array if task else job, task, name, state, reason, _time(submitted), _time(started), _time(ended),
-                    raw=line.strip())
+                    raw=line.strip()[:KEPT_CHARS])
             )  # fmt: skip
     return rows
 
@@ -95,13 +98,13 @@ def parse_queue(stdout: str) -> list[Row]:
 def parse_accounting(stdout: str) -> list[Row]:
     """Rows of `sacct --noheader --parsable2 --allocations --format ACCOUNTING_FORMAT`."""
     rows = []
-    for line in stdout.splitlines():
+    for line in stdout.split("\n"):
         words = line.strip().split("|", 7)
-        if len(words) == 8 and (found := re.match(r"^(\d+)(?:_\[?([^\]]*)\]?)?$", words[0])):
+        if len(words) == 8 and (found := re.match(r"^([0-9]+)(?:_\[?([^\]]*)\]?)?\Z", words[0])):
             code, signal = _exit(words[3])
             rows.append(
                 Row(found[1], found[2] or "", words[7], words[2], "", _time(words[4]), _time(words[5]), _time(words[6]),
-                    code, signal, line.strip())
+                    code, signal, line.strip()[:KEPT_CHARS])
             )  # fmt: skip
     return rows
 
@@ -109,19 +112,19 @@ def parse_accounting(stdout: str) -> list[Row]:
 def parse_show_job(stdout: str) -> list[Row]:
     """Rows of `scontrol --oneliner show job`: the first of each field counts."""
     rows = []
-    for line in stdout.splitlines():
+    for line in stdout.split("\n"):
         facts: dict[str, str] = {}
         for name, value in re.findall(r"(?:^| )([A-Za-z/:]+)=(\S*)", line):
             facts.setdefault(name, value)
-        if facts.get("JobId", "").isdigit():
+        if NUMBER.fullmatch(facts.get("JobId", "")):
             code, signal = _exit(facts.get("ExitCode", ""))
             task = facts.get("ArrayTaskId", "")
             rows.append(
                 Row(facts.get("ArrayJobId", facts["JobId"]) if task else facts["JobId"], task,
                     facts.get("JobName", ""), facts.get("JobState", ""), facts.get("Reason", ""),
                     _time(facts.get("SubmitTime", "")), _time(facts.get("StartTime", "")),
-                    _time(facts.get("EndTime", "")), code, signal, line.strip()[:2000],
-                    int(facts["Restarts"]) if facts.get("Restarts", "").isdigit() else 0,
+                    _time(facts.get("EndTime", "")), code, signal, line.strip()[:KEPT_CHARS],
+                    int(facts["Restarts"]) if CODE.fullmatch(facts.get("Restarts", "")) else 0,
                     facts.get("NodeList", "").replace("(null)", ""))
             )  # fmt: skip
     return rows
@@ -217,7 +220,7 @@ def _ended_words(rows: list[Row], counting: list[Row], meaning: Meaning) -> str:
 def _exit(text: str) -> tuple[int | None, int]:
     """(exit code, signal) of `code:signal`."""
     code, _, signal = text.partition(":")
-    return (int(code), int(signal)) if code.isdigit() and signal.isdigit() else (None, 0)
+    return (int(code), int(signal)) if CODE.fullmatch(code) and CODE.fullmatch(signal) else (None, 0)
 
 
 def _time(text: str) -> datetime | None:

@@ -1,5 +1,6 @@
 """What runs on the target's side, as lists of arguments, and what it prints. Pure builders and parsers."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -7,7 +8,14 @@ from datetime import UTC, datetime
 from jobs.executors.slurm.guard import CLOSED_MARK
 from jobs.executors.slurm.site import Site, SlurmOrder
 from jobs.parse import sbatch_options
+from jobs.printed import moment
 from record.errors import AdapterError
+
+# What the guard and the hand-over write; anything else in a token folder is not theirs.
+SECONDS = re.compile(r"[0-9]{1,11}")
+CODE = re.compile(r"[0-9]{1,3}")
+COUNT = re.compile(r"[0-9]{1,9}")
+UNIT = re.compile(r"[0-9]+(_[0-9]+)?\.[0-9]{1,9}")
 
 # Does the whole of a submission, atomically by mkdir and link: look for an id, or submit and write the id.
 _HAND_OVER = r"""
@@ -224,10 +232,10 @@ def parse_look(stdout: str) -> tuple[datetime, dict[str, TokenFolder]]:
     """(the target's clock, folder -> what lies in it)."""
     now, found = datetime.now(UTC), dict[str, TokenFolder]()
     current = TokenFolder("")
-    for line in stdout.splitlines():
+    for line in stdout.split("\n"):
         word, _, rest = line.partition(" ")
-        if word == "now" and rest.isdigit():
-            now = datetime.fromtimestamp(int(rest), UTC)
+        if word == "now" and SECONDS.fullmatch(rest):
+            now = moment(int(rest))
         elif word == "folder":
             current = found[rest] = TokenFolder(rest)
         else:
@@ -247,8 +255,9 @@ def _take(folder: TokenFolder, word: str, rest: str) -> None:
     elif word == "started":
         folder.started.add(rest)
     elif word == "submit":
-        folder.attempts.append(_attempt(rest))
-        folder.attempts.sort(key=lambda attempt: attempt.generation)
+        if attempt := _attempt(rest):
+            folder.attempts.append(attempt)
+            folder.attempts.sort(key=lambda attempt: attempt.generation)
     elif word == "exit":
         _take_exit(folder, rest)
     elif word == "streams":
@@ -258,20 +267,25 @@ def _take(folder: TokenFolder, word: str, rest: str) -> None:
 
 
 def _take_exit(folder: TokenFolder, rest: str) -> None:
-    """Of several restarts of a unit the last one counts."""
+    """Of several restarts of a unit the last one counts. What no guard can have written is passed over."""
     name, code, at = (rest.split() + ["", ""])[:3]
+    if not (UNIT.fullmatch(name) and CODE.fullmatch(code) and SECONDS.fullmatch(at)):
+        return
     unit, _, count = name.rpartition(".")
-    restarts = [int(each.rpartition(".")[2]) for each in folder.started if each.rpartition(".")[0] == unit]
-    if code.isdigit() and at.isdigit() and int(count) >= max(restarts, default=0):
-        folder.exits[unit] = (int(code), datetime.fromtimestamp(int(at), UTC))
+    started = [each.rpartition(".") for each in folder.started if UNIT.fullmatch(each)]
+    if int(count) >= max((int(restart) for of, _, restart in started if of == unit), default=0):
+        folder.exits[unit] = (int(code), moment(int(at)))
 
 
-def _attempt(rest: str) -> Attempt:
-    generation, at, code, native_id, said = (rest.split(" ", 4) + [""])[:5]
+def _attempt(rest: str) -> Attempt | None:
+    """A submission; None for a folder that none of ours has made."""
+    generation, at, code, native_id, said = (rest.split(" ", 4) + [""] * 4)[:5]
+    if not (COUNT.fullmatch(generation) and SECONDS.fullmatch(at)):
+        return None
     return Attempt(
         int(generation),
-        datetime.fromtimestamp(int(at), UTC),
-        int(code) if code.isdigit() else None,
+        moment(int(at)),
+        int(code) if CODE.fullmatch(code) else None,
         native_id if native_id != "-" else "",
         said.strip(),
     )
