@@ -11,18 +11,26 @@ from record.logkeys import keys_of
 FORMATS = ["LINE", "JSON"]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_INDENT = "    "
 
 
 class OneLine(logging.Formatter):
     """A message is one line and moves no cursor: an address with a line break in it can't forge a second message.
 
-    What it is about stands at its end: `| job=j1f.. run=.. target=gpu`. Tracebacks, which follow, keep their lines.
+    What it is about stands at its end: `| job=j1f.. run=.. target=gpu`. Tracebacks follow in lines of their own, which
+    are indented: what an error quotes can't forge a message either.
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's own name)
         keys = "".join(f" {name}={value}" for name, value in keys_of(record).items())
         record.message = _CONTROL.sub(_escaped, record.message + (f" |{keys}" if keys else ""))
         return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        return _indented(super().formatException(ei))
+
+    def formatStack(self, stack_info: str) -> str:  # noqa: N802
+        return _indented(super().formatStack(stack_info))
 
 
 class JsonLine(logging.Formatter):
@@ -57,3 +65,7 @@ def logging_config(*, level: str, form: str) -> dict[str, Any]:
 
 def _escaped(found: re.Match[str]) -> str:
     return f"\\x{ord(found[0]):02x}"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(_INDENT + _CONTROL.sub(_escaped, line) for line in text.split("\n"))

@@ -26,6 +26,16 @@ def test_a_message_is_one_line_whatever_stands_in_it() -> None:
     assert told == "a\\x0ab | job=j1x\\x0aERROR forged"
 
 
+def test_a_traceback_moves_no_cursor_and_forges_no_message() -> None:
+    try:
+        raise ValueError("bad \x1b[2J\x9b\n2026-11-30 12:00:00 ERROR root: forged")
+    except ValueError:
+        failed = sys.exc_info()
+    told = OneLine("{message}", style="{").format(record("it failed", exc_info=failed)).split("\n")
+    assert told[:2] == ["it failed", "    Traceback (most recent call last):"]
+    assert told[-2:] == ["    ValueError: bad \\x1b[2J\\x9b", "    2026-11-30 12:00:00 ERROR root: forged"]
+
+
 def test_json_has_the_keys_as_keys_and_a_traceback_in_one_line() -> None:
     try:
         raise ValueError("no such file")
