@@ -7,7 +7,7 @@ import os
 import re
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import BytesIO
@@ -38,6 +38,8 @@ ALLOWED: dict[str, frozenset[str]] = {
     EvidenceKind.LOG: frozenset({TEXT}),
 }
 DIGEST = re.compile(r"[0-9a-f]{64}")
+ASIDE = ".aside"
+SCRATCH = re.compile(r"\.[0-9a-f]{64}\.[0-9]+\.[0-9a-f]{8}")
 _BY_SUFFIX = {".tsv": TSV, ".csv": CSV, ".txt": TEXT, ".log": TEXT, ".json": JSON_TYPE}
 
 # Markers of a frame's header, which holds height and width (ITU-T T.81, table B.1).
@@ -101,12 +103,23 @@ def read_evidence(evidence: Evidence) -> bytes:
 
 @contextmanager
 def locked(*, shared: bool) -> Iterator[None]:
-    """Hold the store: several may read it at once (`shared`) while nobody clears away; putting needs no lock."""
+    """Hold the store: several may read it at once (`shared`) while nobody clears away; putting needs no lock.
+
+    What one who was killed while he cleared away had moved aside is put back first.
+    """
     root = _own_root()
     root.mkdir(parents=True, exist_ok=True, mode=0o750)
     with (root / ".lock").open("a") as handle:
         fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        _put_back(root)
         yield
+
+
+def _put_back(root: Path) -> None:
+    """Nobody clears away now: so what lies aside was left there, and may have been put again just before."""
+    for aside in root.glob(f"[0-9a-f][0-9a-f]/.*{ASIDE}"):
+        with suppress(FileNotFoundError):  # another reader was quicker
+            aside.rename(aside.with_name(aside.name[1 : -len(ASIDE)]))
 
 
 def put_before(before: datetime) -> Iterator[str]:
@@ -115,6 +128,14 @@ def put_before(before: datetime) -> Iterator[str]:
         for path in folder.iterdir():
             if DIGEST.fullmatch(path.name) and _put_at(path) < before:
                 yield path.name
+
+
+def drop_scratch(before: datetime) -> None:
+    """Remove what those left who were killed while they wrote, before that time (aware)."""
+    for path in Path(settings.EVIDENCE_ROOT).glob("[0-9a-f][0-9a-f]/.*"):
+        with suppress(FileNotFoundError):  # it has been finished
+            if SCRATCH.fullmatch(path.name) and _put_at(path) < before:
+                path.unlink()
 
 
 def size_of(sha256: str) -> int:
@@ -129,7 +150,7 @@ def discard(sha256: str, *, before: datetime) -> int:
     It is moved aside first: whoever puts the same bytes at this moment either has marked the file as new by then, and
     it is put back, or finds nothing and writes it anew.
     """
-    path, aside = path_of(sha256), path_of(sha256).with_name(f".{sha256}.aside")
+    path, aside = path_of(sha256), path_of(sha256).with_name(f".{sha256}{ASIDE}")
     try:
         path.rename(aside)
     except FileNotFoundError:

@@ -47,6 +47,8 @@ def clean_evidence(*, before: datetime, dry_run: bool = False) -> Cleared:
             size = store.size_of(digest) if dry_run else store.discard(digest, before=before)
             cleared.size_bytes += size
             cleared.files += bool(size)
+        if not dry_run:
+            store.drop_scratch(before)
     return cleared
 
 

@@ -147,6 +147,29 @@ def test_what_is_put_while_it_is_cleared_away_is_there_afterwards(db: None, monk
         assert path.read_bytes() == png(), step
 
 
+def test_what_a_killed_clean_up_had_moved_aside_comes_back(withdrawn: Gate) -> None:
+    (piece,) = withdrawn.evidence.all()
+    path = store.path_of(piece.sha256)
+    path.rename(path.with_name(f".{path.name}.aside"))
+    with store.locked(shared=True):
+        assert read_evidence(piece)
+    assert not path.with_name(f".{path.name}.aside").exists()
+
+
+def test_what_killed_writers_left_goes_once_it_is_old(withdrawn: Gate) -> None:
+    (piece,) = withdrawn.evidence.all()
+    folder = store.path_of(piece.sha256).parent
+    old, young = (folder / f".{'a' * 64}.{number}.0123abcd" for number in (1, 2))
+    for path in (old, young):
+        path.write_bytes(b"a part")
+    then = (timezone.now() - LONG_AGO).timestamp()
+    os.utime(old, (then, then))
+    clean_evidence(before=horizon(), dry_run=True)
+    assert old.exists()
+    clean_evidence(before=horizon())
+    assert (old.exists(), young.exists()) == (False, True)
+
+
 def test_beyond_the_quota_a_gate_says_what_to_do(
     lab: Lab,
     preparing: Any,  # noqa: F811
