@@ -15,6 +15,17 @@ if TYPE_CHECKING:
 HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*\Z")
 _WORD = RegexValidator(r"^[A-Za-z0-9_.,:=/@&|*\[\]()+-]*\Z", "No white space, quotes or characters of a shell.")
 
+ONE_CLUSTER = re.compile(r"(?!all\Z)[A-Za-z0-9_.-]{1,90}\Z")
+LONGEST_S = 10 * 365 * 24 * 3600  # longer times have no end that a calendar knows
+TIMES = ("poll_floor_s", "poll_ceiling_s", "look_up_wait_s", "agree_s", "lost_after_s")
+
+
+def refuse_beyond(row: models.Model, largest: dict[str, int]) -> None:
+    """ValidationError, in words, where a number of the row is larger than it can be meant."""
+    found = {name: most for name, most in largest.items() if (getattr(row, name) or 0) > most}
+    if found:
+        raise ValidationError({name: f"At most {most} is possible." for name, most in found.items()})
+
 
 class ShellKind(models.TextChoices):
     LOCAL = "local", "on this machine"
@@ -70,6 +81,12 @@ class Cluster(models.Model):
         return self.ssh_host or "SLURM on this machine"
 
     def clean(self) -> None:
+        refuse_beyond(self, {"ssh_port": 65_535} | dict.fromkeys(TIMES, LONGEST_S))
+        for name in ("ssh_config", "ssh_identity", "ssh_known_hosts", "commands_folder", "conf_path"):
+            if (path := getattr(self, name)) and not path.startswith("/"):
+                raise ValidationError({name: "Give the whole path, from / on: commands run in the folders of jobs."})
+        if self.cluster_name and not ONE_CLUSTER.match(self.cluster_name):
+            raise ValidationError({"cluster_name": "Name one cluster: ids are those of one. Others are other targets."})
         if self.shell == ShellKind.SSH and not self.ssh_host:
             raise ValidationError({"ssh_host": "Over SSH a host is needed: user@host, or a name of the ssh_config."})
         if self.ssh_host and not HOST.match(self.ssh_host):

@@ -75,6 +75,11 @@ class TargetForm(forms.ModelForm):
         if not self.instance.pk:
             self.initial.setdefault("host", this_host())
 
+    def clean_host(self) -> str:
+        if found := FORBIDDEN.search(self.cleaned_data["host"]):
+            raise forms.ValidationError(f"It holds {found.group()!r}, which no host's name does.")
+        return str(self.cleaned_data["host"])
+
     def clean_roots(self) -> list[str]:
         return list(
             dict.fromkeys(

@@ -6,6 +6,7 @@ from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models
 from django.utils import timezone
 
+from jobs.cluster_models import LONGEST_S, refuse_beyond
 from jobs.cluster_models import Cluster as Cluster
 from jobs.cluster_models import ClusterWatch as ClusterWatch
 from jobs.ownership import GROUP, UMASK, Ownership
@@ -57,6 +58,10 @@ class Target(Identified):
 
     def __str__(self) -> str:
         return self.name
+
+    def clean(self) -> None:
+        times = dict.fromkeys(("default_time_limit_s", "max_time_limit_s"), LONGEST_S)
+        refuse_beyond(self, times | {"slots": 100_000, "max_memory_mib": 2**31 - 1})
 
     def subject(self) -> Subject:
         return Subject("target", self.uuid, f"target {self.name}")
