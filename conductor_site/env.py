@@ -98,6 +98,8 @@ def env_secret(name: str, fallback_file: Path | None = None) -> str:
     except OSError as error:
         whose = f"{name}_FILE names {path}" if named else f"{name} is kept in {path}"
         raise ImproperlyConfigured(f"{whose}, which {_user()} can't read or make ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise ImproperlyConfigured(f"{name} is to be read from {path}, which holds no text") from None
 
 
 def env_database(default: dict[str, Any]) -> dict[str, Any]:
@@ -169,6 +171,8 @@ def _text_or_file(name: str) -> str:
     except OSError as error:
         told = f"{name}_FILE names {path}, which {_user()} can't read ({error.strerror})"
         raise ImproperlyConfigured(told) from None
+    except UnicodeDecodeError:
+        raise ImproperlyConfigured(f"{name}_FILE names {path}, which holds no text") from None
 
 
 def _user() -> str:

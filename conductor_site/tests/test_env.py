@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from conductor_site.env import env_database
+from conductor_site.env import env_database, env_secret
 
 SQLITE = {"ENGINE": "sqlite"}
 
@@ -60,3 +60,17 @@ def test_what_can_not_be_used_is_refused_without_the_password(
     with pytest.raises(ImproperlyConfigured, match=words) as refused:
         read(monkeypatch, url)
     assert "secret" not in str(refused.value)
+
+
+def test_a_secret_that_can_not_be_read_is_told_in_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("X", raising=False)
+    monkeypatch.setenv("X_FILE", str(tmp_path))
+    with pytest.raises(ImproperlyConfigured, match="X_FILE names .*, which .* can't read or make .Is a directory."):
+        env_secret("X")
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    monkeypatch.setenv("X_FILE", str(tmp_path / "bytes"))
+    with pytest.raises(ImproperlyConfigured, match="X is to be read from .*/bytes, which holds no text"):
+        env_secret("X")
+    monkeypatch.setenv("DATABASE_URL_FILE", str(tmp_path / "bytes"))
+    with pytest.raises(ImproperlyConfigured, match="DATABASE_URL_FILE names .*/bytes, which holds no text"):
+        env_database(SQLITE)
