@@ -40,6 +40,7 @@ from runs.models import Snapshot
 from runs.pipeline.snapshot import keep_copy
 
 ROWS_AT_ONCE = 500
+MADE, REMOVED = ".making-", ".removing-"  # how folders begin that are no backups yet, or no more
 
 
 @dataclass
@@ -65,7 +66,7 @@ def make_backup(root: Path, *, keep: int = 0) -> Made:
         raise BadInput(f"{root} lies in the data folder, with which it would be lost. Choose one on another disk.")
     with _only_one(root):
         folder = root / timezone.now().strftime(STAMP)
-        scratch = root / f".making-{folder.name}"
+        scratch = root / f"{MADE}{folder.name}"
         scratch.mkdir(mode=0o700)
         try:
             made = _fill(scratch, root)
@@ -74,7 +75,7 @@ def make_backup(root: Path, *, keep: int = 0) -> Made:
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
         if keep:
-            made.removed = _remove_older(root, keep)
+            made.removed = _remove_older(root, keep, folder)
     return made
 
 
@@ -145,12 +146,18 @@ def _copy_snapshots(root: Path, made: Made) -> list[str]:
     return digests
 
 
-def _remove_older(root: Path, keep: int) -> list[str]:
-    """Remove all backups but the newest `keep`, and evidence that none of those lists; names of what was removed."""
-    backups = backups_in(root)
-    old, kept = backups[:-keep], backups[-keep:]
+def _remove_older(root: Path, keep: int, made: Path) -> list[str]:
+    """Remove all backups but `made` and the newest others, `keep` in all, and evidence that none of those lists.
+
+    The names of what was removed. `made` stays also where a clock that was set back makes it seem older.
+    """
+    others = [folder for folder in backups_in(root) if folder != made]
+    old = others[: max(0, len(others) - keep + 1)]
+    kept = [made, *others[len(old) :]]
     for folder in old:
-        shutil.rmtree(folder)
+        aside = root / f"{REMOVED}{folder.name}"
+        folder.rename(aside)  # whoever is cut off here leaves no part of a backup that seems whole
+        shutil.rmtree(aside)
     if old:
         needed = {digest for folder in kept for digest in listed_evidence(folder)}
         for path in (root / "evidence").glob("[0-9a-f][0-9a-f]/*"):
@@ -169,7 +176,7 @@ def _only_one(root: Path) -> Iterator[None]:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise BadInput(f"Another backup into {root} is being made just now.") from None
-            for left in root.glob(".making-*"):
+            for left in (*root.glob(f"{MADE}*"), *root.glob(f"{REMOVED}*")):
                 shutil.rmtree(left, ignore_errors=True)  # of one that was killed
             yield
     except OSError as error:

@@ -48,11 +48,17 @@ def load_database(path: Path, sha256: str) -> None:
     if connection.vendor == "sqlite":
         name = Path(connection.settings_dict["NAME"])
         name.parent.mkdir(parents=True, exist_ok=True)
-        scratch = name.with_name(f"{name.name}.restoring")
-        shutil.copyfile(path, scratch)
-        scratch.chmod(0o600)
-        _sync(scratch)
-        scratch.rename(name)
+        scratch = name.with_name(f"{name.name}.restoring.{os.getpid()}")
+        try:
+            shutil.copyfile(path, scratch)
+            scratch.chmod(0o600)
+            _sync(scratch)
+            require_empty_database()  # anew: a web server that runs makes a database as soon as it is asked something
+            os.link(scratch, name)
+        except FileExistsError:
+            raise BadInput(f"A database is there already: {name}. It was made just now: by a web server?") from None
+        finally:
+            scratch.unlink(missing_ok=True)
     else:
         once = ["--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges"]
         _run_tool("pg_restore", [*once, str(path)])

@@ -1,5 +1,6 @@
 """A backup that is made while others write, put back elsewhere, holds: the record, and what was shown."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -53,6 +54,35 @@ for piece in Evidence.objects.all():
     read_evidence(piece)
 named = [digest for row in Decision.objects.all() for digest in row.evidence.get("items", {}).values()]
 print(Evidence.objects.count(), len(named), all(path_of(digest).exists() for digest in named))
+"""
+
+
+# Restores, and dies at the moment when the database is back and nothing is held yet.
+KILLED_RESTORE = """
+import os, signal, sys, django; django.setup()
+from pathlib import Path
+from conductor_site.keeping import restore
+restore.call_command = lambda *words, **options: (print("killed", flush=True), os.kill(os.getpid(), signal.SIGKILL))
+pid = os.fork()
+if not pid:
+    restore.restore_backup(Path(sys.argv[1]))
+assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+"""
+
+# Restores while a web server is asked something, which makes an empty database.
+HURRIED_RESTORE = """
+import sys, django; django.setup()
+from pathlib import Path
+from conductor_site.keeping import restore
+put_files = restore._put_files
+def put(folder, restored):
+    put_files(folder, restored)
+    Path(sys.argv[2]).write_text("of a web server")
+restore._put_files = put
+try:
+    restore.restore_backup(Path(sys.argv[1]))
+except restore.ConductorError as error:
+    print(error.message)
 """
 
 
@@ -170,6 +200,45 @@ def test_a_log_that_was_left_of_another_database_is_in_the_way_too(
     assert "conductor.sqlite3-wal" in empty.manage("restore", str(folder), fails=True)
 
 
+def test_a_restore_that_was_cut_off_starts_nothing(site: Installation, empty: Installation, tmp_path: Path) -> None:
+    folder = make(site, tmp_path / "backups")
+    assert "killed" in empty.python(KILLED_RESTORE, str(folder))
+    told = empty.manage("conduct", "--without-cluster", fails=True)
+    assert "was cut off before it was told to start nothing" in told and "Traceback" not in told
+    again = Installation(empty.folder, new_store(tmp_path), CONDUCTOR_DATA=str(empty.data))
+    told = again.manage("restore", str(folder))
+    again.store.drop()
+    assert "The record is whole." in told and not (empty.data / "restoring").exists()
+
+
+@pytest.mark.skipif(POSTGRESQL, reason="there the tables come in one transaction")
+def test_a_database_that_is_made_meanwhile_is_not_replaced(
+    site: Installation, empty: Installation, tmp_path: Path
+) -> None:
+    folder = make(site, tmp_path / "backups")
+    there = empty.data / "conductor.sqlite3"
+    assert "A database is there already" in empty.python(HURRIED_RESTORE, str(folder), str(there))
+    assert there.read_text() == "of a web server"
+    assert [path.name for path in empty.data.iterdir() if "restoring" in path.name] == []
+
+
+def test_while_a_conduct_runs_nothing_is_restored(site: Installation, empty: Installation, tmp_path: Path) -> None:
+    folder = make(site, tmp_path / "backups")
+    with (empty.data / "conduct.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert "stop it first" in empty.manage("restore", str(folder), fails=True)
+
+
+def test_a_backup_without_its_database_is_refused_in_words(
+    site: Installation, empty: Installation, tmp_path: Path
+) -> None:
+    folder = make(site, tmp_path / "backups")
+    (folder / DATABASE).unlink()
+    told = empty.manage("restore", str(folder), fails=True)
+    assert f"{DATABASE}: No such file or directory" in told and "Traceback" not in told
+    assert not (empty.data / "restoring").exists()
+
+
 def test_a_backup_that_was_altered_is_refused_or_told(site: Installation, empty: Installation, tmp_path: Path) -> None:
     folder = make(site, tmp_path / "backups")
     (piece,) = (tmp_path / "backups" / "evidence").glob("??/*")
@@ -215,6 +284,40 @@ def test_old_ones_are_removed_with_what_only_they_had(site: Installation, empty:
     assert backups(root) == [second, third] and not first.exists() and not stray.exists()
     assert not (root / ".making-20200101T000000Z").exists()
     assert "The record is whole." in empty.manage("restore", str(third))
+
+
+def test_a_clock_that_was_set_back_costs_no_backup(site: Installation, tmp_path: Path) -> None:
+    root = tmp_path / "backups"
+    first = make(site, root)
+    first.rename(root / "29990101T000000Z")
+    told = site.manage("backup", str(root), "--keep", "1")
+    (left,) = backups(root)
+    assert left.name != "29990101T000000Z" and "Removed: 29990101T000000Z." in told
+
+
+def test_no_part_of_a_backup_seems_whole(site: Installation, tmp_path: Path) -> None:
+    root = tmp_path / "backups"
+    first = make(site, root)
+    code = """
+import os, shutil, signal, sys, django; django.setup()
+from pathlib import Path
+from conductor_site.keeping import backup
+remove = shutil.rmtree
+def cut_off(path, **options):
+    if Path(path).name.endswith(sys.argv[2]):
+        (Path(path) / backup.HEADS).unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
+    remove(path, **options)
+backup.shutil.rmtree = cut_off
+pid = os.fork()
+if not pid:
+    backup.make_backup(Path(sys.argv[1]), keep=1)
+assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+"""
+    time.sleep(1.1)  # a backup a second has its own name
+    site.python(code, str(root), first.name)
+    (left,) = backups(root)
+    assert left != first and (left / "manifest.json").exists()
 
 
 def test_a_folder_inside_the_data_is_refused(site: Installation) -> None:

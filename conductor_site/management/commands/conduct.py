@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from conductor_site.conduct.cluster import TaskCluster
 from conductor_site.conduct.loop import Conduct
 from conductor_site.database import require_well_placed_database
+from conductor_site.keeping.restore import require_whole_restore
 from record.errors import ConductorError
 from record.triggers import require_triggers
 
@@ -21,6 +22,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             require_well_placed_database()
+            require_whole_restore()
             require_triggers()
             Conduct(cluster=None if options["without_cluster"] else TaskCluster()).run()
         except ConductorError as error:
