@@ -22,7 +22,7 @@ from runs.pipeline.yamlfile import YamlFile, read_yaml
 MANIFEST = "scripts/manifest.yml"
 OVERLAY = "scripts/conductor.yml"
 SPECIES_TEMPLATE = "species.conf"
-SPECIES_LABEL = re.compile(r"^[A-Za-z0-9_]{1,32}$")
+SPECIES_LABEL = re.compile(r"^[A-Za-z0-9_]{1,32}\Z")
 MAX_CONF_BYTES = 256 * 1024
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 SERIES = "TS_XXX"
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$([A-Za-z_][A-Za-z0-9_]*)")
-_PLAIN = re.compile(r"^[A-Za-z0-9_./*?\[\]${}+=@%,:-]+$")
+_PLAIN = re.compile(r"^[A-Za-z0-9_./*?\[\]${}+=@%,:-]+\Z")
 
 
 def is_checkable(output: str) -> bool:

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from jobs.printed import printed
 from jobs.shells import FileFact, Shell
 from record.errors import AdapterError, BadInput
 from runs.pipeline.outputs import SERIES, expand
 from runs.pipeline.spec import GateSpec, PhaseSpec
 
-SERIES_NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.+-]{0,119}$")
+SERIES_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,119}\Z")
 MRC_SUFFIXES = frozenset({".mrc", ".mrcs", ".st", ".ali", ".rec", ".map"})
 MRC_HEADER_BYTES = 1024
 MRC_BITS = {0: 8, 1: 16, 2: 32, 3: 32, 4: 64, 6: 16, 12: 16, 101: 4}
@@ -68,7 +69,7 @@ def verify_outputs(shell: Shell, look: Look) -> Finding:
         if faults:
             bad.add(series or pattern)
             finding.problems += faults
-        paths = [_relative(look.work_dir, fact.path) for fact in found[pattern][:PATHS_KEPT]]
+        paths = [_shown(look.work_dir, fact.path) for fact in found[pattern][:PATHS_KEPT]]
         finding.outputs.setdefault(series, []).extend(paths)
     units = set(look.series) if look.phase.per_series else {pattern for _, pattern in wanted}
     finding.total = len(units)
@@ -119,10 +120,12 @@ def _wanted(look: Look, *, progress: bool = False) -> list[tuple[str, str]]:
 def _faults(shell: Shell, work_dir: str, pattern: str, facts: list[FileFact]) -> list[str]:
     if not facts:
         return [f"{pattern} is missing"]
-    faults = [f"{_relative(work_dir, fact.path)} is empty" for fact in facts if fact.size_bytes == 0]
+    faults = [f"{_shown(work_dir, fact.path)} is empty" for fact in facts if fact.size_bytes == 0]
     for fact in facts:
-        if fact.size_bytes and PurePosixPath(fact.path).suffix.lower() in MRC_SUFFIXES:
-            faults += [f"{_relative(work_dir, fact.path)} {text}" for text in mrc_faults(shell, fact)]
+        if not _can_be_kept(work_dir, fact.path):
+            faults.append(f"{_shown(work_dir, fact.path)} has unseen or broken characters in its name: rename it")
+        elif fact.size_bytes and PurePosixPath(fact.path).suffix.lower() in MRC_SUFFIXES:
+            faults += [f"{_shown(work_dir, fact.path)} {text}" for text in mrc_faults(shell, fact)]
     return faults
 
 
@@ -164,10 +167,20 @@ def _gate_files(shell: Shell, look: Look) -> dict[str, dict[str, dict[str, str]]
     found = shell.glob(look.work_dir, [each[3] for each in asked])
     files: dict[str, dict[str, dict[str, str]]] = {gate.key: {} for gate in look.gates}
     for key, name, series, pattern in asked:
-        if found[pattern]:
-            files[key].setdefault(name, {})[series] = _relative(look.work_dir, found[pattern][0].path)
+        fit = [fact.path for fact in found[pattern] if _can_be_kept(look.work_dir, fact.path)]
+        if fit:
+            files[key].setdefault(name, {})[series] = _relative(look.work_dir, fit[0])
     return files
 
 
 def _relative(work_dir: str, path: str) -> str:
     return path.removeprefix(work_dir.rstrip("/") + "/")
+
+
+def _shown(work_dir: str, path: str) -> str:
+    """The path as it can be kept and shown: a file's name may be any bytes."""
+    return printed(_relative(work_dir, path).encode(errors="surrogateescape"))
+
+
+def _can_be_kept(work_dir: str, path: str) -> bool:
+    return _shown(work_dir, path) == _relative(work_dir, path) and "\n" not in path

@@ -1,5 +1,6 @@
 """An exit code of 0 is not enough: outputs are looked for, and looked into."""
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -37,6 +38,23 @@ def test_missing_and_empty_outputs_are_named(tmp_path: Path) -> None:
     assert found.problems == ["TS_001.out is empty", "TS_002.out is missing"]
     assert (found.done, found.total) == (0, 2)
     assert found.outputs == {"": ["a_ribo.txt"], "TS_001": ["TS_001.out"], "TS_002": []}
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        (b"a\xff.out", "a\ufffd.out"),
+        (b"a\x1b[2J.out", "a.out"),
+        ("a\u202eb.out".encode(), "ab.out"),
+        (b"a\nb.out", "a\nb.out"),
+    ],
+)
+def test_a_name_that_no_database_keeps_is_a_problem(tmp_path: Path, name: bytes, shown: str) -> None:
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).write_text("x")
+    gate = GateSpec("g", "generic", "3", "after", "Look", files={"all": "*.out"})
+    found = verify_outputs(SHELL, look(tmp_path, "*.out", gates=(gate,)))
+    assert found.problems == [f"{shown} has unseen or broken characters in its name: rename it"]
+    assert (found.outputs, found.files) == ({"": [shown]}, {"g": {}})
 
 
 def test_a_truncated_mrc_is_a_problem(tmp_path: Path) -> None:
@@ -132,3 +150,9 @@ def test_no_tilt_series_at_all_is_a_failure(bench: Bench) -> None:
     run = bench.begin(conf={"NUM_SERIES": 0})
     bench.drive()
     assert phase_of(run, "1").reason.endswith("tomostar/*.tomostar is missing.")
+
+
+def test_a_line_end_is_no_part_of_a_series_name(tmp_path: Path) -> None:
+    (tmp_path / "TS_001\n.mdoc").write_text("x")
+    with pytest.raises(BadInput, match="can't be used"):
+        find_series(SHELL, str(tmp_path), "*.mdoc")
