@@ -119,7 +119,9 @@ def _put_back(root: Path) -> None:
     """Nobody clears away now: so what lies aside was left there, and may have been put again just before."""
     for aside in root.glob(f"[0-9a-f][0-9a-f]/.*{ASIDE}"):
         with suppress(FileNotFoundError):  # another reader was quicker
-            aside.rename(aside.with_name(aside.name[1 : -len(ASIDE)]))
+            with suppress(FileExistsError):  # it was put anew, and is as new as its file says
+                os.link(aside, aside.with_name(aside.name[1 : -len(ASIDE)]))
+            aside.unlink()
 
 
 def put_before(before: datetime) -> Iterator[str]:
@@ -132,7 +134,7 @@ def put_before(before: datetime) -> Iterator[str]:
 
 def drop_scratch(before: datetime) -> None:
     """Remove what those left who were killed while they wrote, before that time (aware)."""
-    for path in Path(settings.EVIDENCE_ROOT).glob("[0-9a-f][0-9a-f]/.*"):
+    for path in _own_root().glob("[0-9a-f][0-9a-f]/.*"):
         with suppress(FileNotFoundError):  # it has been finished
             if SCRATCH.fullmatch(path.name) and _put_at(path) < before:
                 path.unlink()

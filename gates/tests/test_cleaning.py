@@ -156,6 +156,17 @@ def test_what_a_killed_clean_up_had_moved_aside_comes_back(withdrawn: Gate) -> N
     assert not path.with_name(f".{path.name}.aside").exists()
 
 
+def test_but_takes_no_place_of_what_was_put_anew(withdrawn: Gate) -> None:
+    (piece,) = withdrawn.evidence.all()
+    path = store.path_of(piece.sha256)
+    path.rename(path.with_name(f".{path.name}.aside"))
+    store.put(png(3, 3), name="new.png", kind="image")
+    put_at = path.stat().st_mtime
+    with store.locked(shared=True):
+        assert path.stat().st_mtime == put_at
+    assert not path.with_name(f".{path.name}.aside").exists()
+
+
 def test_what_killed_writers_left_goes_once_it_is_old(withdrawn: Gate) -> None:
     (piece,) = withdrawn.evidence.all()
     folder = store.path_of(piece.sha256).parent
