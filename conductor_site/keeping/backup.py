@@ -62,8 +62,9 @@ def make_backup(root: Path, *, keep: int = 0) -> Made:
     itself is told in `lost`; the backup is made all the same. Raises ConductorError, in words, where none can be.
     """
     root = root.resolve()
-    if root.is_relative_to(settings.DATA_DIR):
-        raise BadInput(f"{root} lies in the data folder, with which it would be lost. Choose one on another disk.")
+    for own in (settings.DATA_DIR, settings.SHARED_DIR):
+        if own and root.is_relative_to(own):
+            raise BadInput(f"{root} lies in {own}, with which it would be lost. Choose a folder on another disk.")
     with _only_one(root):
         folder = root / timezone.now().strftime(STAMP)
         scratch = root / f"{MADE}{folder.name}"

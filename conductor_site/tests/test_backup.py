@@ -321,7 +321,17 @@ assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
 
 
 def test_a_folder_inside_the_data_is_refused(site: Installation) -> None:
-    assert "lies in the data folder" in site.manage("backup", str(site.data / "backups"), fails=True)
+    assert f"lies in {site.data}" in site.manage("backup", str(site.data / "backups"), fails=True)
+
+
+def test_the_shared_folder_itself_is_no_folder_of_backups(site: Installation, tmp_path: Path) -> None:
+    """Its evidence would pass for copies, of which those that no backup lists are removed."""
+    shared = tmp_path / "shared"
+    shutil.move(site.data / "evidence", shared / "evidence")
+    (piece,) = (shared / "evidence").glob("??/*")
+    site.environment["CONDUCTOR_SHARED"] = str(shared)
+    assert f"lies in {shared}" in site.manage("backup", str(shared), "--keep", "1", fails=True)
+    assert piece.exists()
 
 
 def test_a_disk_that_cannot_be_written_is_told_in_words(site: Installation, tmp_path: Path) -> None:
