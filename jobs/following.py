@@ -1,7 +1,9 @@
 """What a cluster's answers mean for our jobs. What is not known is not done: a job that is not seen has not ended."""
 
 import logging
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -20,6 +22,7 @@ from jobs.executors.slurm.site import job_name
 from jobs.executors.slurm.states import Standing
 from jobs.faults import point
 from jobs.models import Cluster, Job, Target
+from jobs.patience import DATABASE_AWAY
 from jobs.states import JOB, JobState
 from record.errors import AdapterError, ConductorError, StaleState
 from record.logkeys import about
@@ -55,7 +58,7 @@ class Follower:
         for job in known:
             status = _if_it_is(job, answer.statuses.get(job.native_id))
             if status is not None and status.meaning.standing in (Standing.WAITING, Standing.RUNNING):
-                moved += self._guarded(job, status)
+                moved += self._try(job, partial(self._go_on, job, status))
             else:
                 unsettled.append((job, status))
         return moved + self._settle(unsettled)
@@ -72,14 +75,6 @@ class Follower:
             return 0
         say(job, f"Not cancelled yet: it is still there. {why_cancelled(job)}")
         return 0
-
-    def _guarded(self, job: Job, status: Status) -> int:
-        with about(**job.log_keys()):
-            try:
-                return self._go_on(job, status)
-            except StaleState as error:
-                log.info("job %s: %s", job.token, error.message)
-                return 0
 
     def _go_on(self, job: Job, status: Status) -> int:
         """It waits or runs: write down which."""
@@ -110,18 +105,23 @@ class Follower:
             require_job_folder(self.target, folder)
         moved = 0
         for job, status in found:
-            with about(**job.log_keys()):
-                moved += self._try_to_settle(job, status, folders[folder_of(job)])
+            moved += self._try(job, partial(self._settle_one, job, status, folders[folder_of(job)]))
         return moved
 
-    def _try_to_settle(self, job: Job, status: Status | None, folder: TokenFolder) -> int:
-        try:
-            return self._settle_one(job, status, folder)
-        except StaleState as error:
-            log.info("job %s: %s", job.token, error.message)
-        except ConductorError as error:
-            log.warning("job %s can't be settled: %s", job.token, error.message)
-            say(job, f"It can't be settled just now: {error.message}")
+    def _try(self, job: Job, act: Callable[[], int]) -> int:
+        """A job of which something odd is said must not keep the others from being followed."""
+        with about(**job.log_keys()):
+            try:
+                return act()
+            except StaleState as error:
+                log.info("job %s: %s", job.token, error.message)
+            except ConductorError as error:
+                log.warning("job %s can't be settled: %s", job.token, error.message)
+                say(job, f"It can't be settled just now: {error.message}")
+            except DATABASE_AWAY:
+                raise
+            except Exception:
+                log.exception("job %s could not be looked after; it is tried again", job.token)
         return 0
 
     def _settle_one(self, job: Job, status: Status | None, folder: TokenFolder) -> int:

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from jobs import following
 from jobs.clusters import drive_cluster
 from jobs.executors.slurm.parse import parse_queue
 from jobs.executors.slurm.scripts import parse_look
@@ -133,4 +135,27 @@ def test_garbage_is_no_answer(plan: Callable[..., Job], say: Say) -> None:
     say("squeue", "head -c 5000000 /dev/urandom")
     say("sacct", "head -c 100000 /dev/urandom")
     assert drive(job).state in ("queued", "unknown")
+    assert ClusterWatch.objects.get().failures == 0
+
+
+def test_a_job_that_can_not_be_written_down_keeps_no_other_waiting(
+    plan: Callable[..., Job], say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, other = plan(), plan()
+    say("sbatch", 'n=$(cat "$0.n" 2>/dev/null || echo 6); echo $((n + 1)) | tee "$0.n"')
+    drive(job)
+    row = "2026-11-30T12:00:00|2026-11-30T12:00:01|N/A"
+    rows = [f"{number}|{number}|N/A|RUNNING|None|{row}|{name_of(each)}" for number, each in ((7, job), (8, other))]
+    say("squeue", f"printf '%s\\n' '{rows[0]}' '{rows[1]}'")
+    keep = following.keep_raw
+
+    def refuse(row: Job, *given: Any, **named: Any) -> None:
+        if row.pk == job.pk:
+            raise ValueError("a database that can't keep it")
+        keep(row, *given, **named)
+
+    monkeypatch.setattr(following, "keep_raw", refuse)
+    drive(job)
+    other.refresh_from_db()
+    assert (job.state, other.state) == ("queued", "running")
     assert ClusterWatch.objects.get().failures == 0
