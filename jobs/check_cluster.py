@@ -11,12 +11,14 @@ from jobs.environment import ALLOWED, after_lines
 from jobs.executors.slurm.client import Slurm
 from jobs.executors.slurm.errors import own_words, refusal_of
 from jobs.models import Cluster, Target
+from jobs.printed import moment
 from jobs.shells import FORBIDDEN, SYSTEM_PATH, Shell, cluster_of, environment_of, shell_for
 from record.errors import AdapterError, ConductorError
 
 CALL_S = 30
 ALTOGETHER_S = 75  # where somebody waits at a page
 SKEW_S = 30
+SHOWN = 20  # partitions
 MODULES = "numpy, scipy, matplotlib, mrcfile, starfile"
 ENV = {"PATH": SYSTEM_PATH, "LC_ALL": "C"}
 # Makes a file and a second link to it, as guards claim; prints the kind of file system and the GiB that are free.
@@ -75,9 +77,9 @@ def _reach(cluster: Cluster, shell: Shell) -> Iterator[Finding]:
     done = shell.run(["date", "+%s"], env=ENV, cwd="/", timeout_s=CALL_S)
     after = datetime.now(UTC)
     where = cluster.ssh_host or "This machine"
-    if not done.stdout.strip().isdigit():
+    if not re.fullmatch(r"[0-9]{1,11}\s*", done.stdout):
         raise AdapterError(f"{where} answers, but not as expected: {done.stderr.strip()[-200:]}", transient=True)
-    there = datetime.fromtimestamp(int(done.stdout), UTC)
+    there = moment(int(done.stdout))
     skew_s = max(0.0, (before - there).total_seconds() - 1, (there - after).total_seconds())
     yield Finding(True, f"{where} answers.")
     advice = "." if skew_s <= SKEW_S else f", by {skew_s:.0f} s: have both follow a time server."
@@ -101,7 +103,9 @@ def _partitions(cluster: Cluster, slurm: Slurm) -> Iterator[Finding]:
         told = f"SLURM does not answer: {error.message.rstrip('.')}. {_what_is_missing(cluster, slurm)}"
         raise AdapterError(told, transient=error.transient) from None
     found = dict(line.rsplit(" ", 1) for line in lines if " " in line)
-    names = ", ".join(name if state == "up" else f"{name} ({state})" for name, state in found.items())
+    told = [name if state == "up" else f"{name} ({state})" for name, state in found.items()]
+    more = f" and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
+    names = ", ".join(told[:SHOWN]) + more
     yield Finding(bool(found), f"SLURM answers; its partitions: {names or 'none'}.")
     for wanted in filter(None, cluster.partition.split(",")):
         if wanted not in found:
@@ -141,7 +145,7 @@ def _submission(cluster: Cluster, slurm: Slurm) -> Iterator[Finding]:
 def _waits(cluster: Cluster, slurm: Slurm) -> Iterator[Finding]:
     argv = [slurm.site.command("scontrol"), "show", "config"]
     done = slurm.shell.run(argv, env=slurm.site.environment(), cwd="/", timeout_s=CALL_S)
-    found = re.search(r"^MessageTimeout\s*=\s*(\d+)", done.stdout, re.MULTILINE)
+    found = re.search(r"^MessageTimeout\s*=\s*([0-9]{1,9})\b", done.stdout, re.MULTILINE)
     if found and cluster.look_up_wait_s < 2 * int(found[1]):
         yield Finding(
             False,
@@ -172,7 +176,7 @@ def _folders(target: Target, shell: Shell) -> Iterator[Finding]:
                 continue
         done = shell.run(["/bin/bash", "-c", _TRY_FOLDER, "try", path], env=ENV, cwd="/", timeout_s=CALL_S)
         kind, free = (done.stdout.split() + ["", ""])[:2]
-        if done.returncode or not free.isdigit():
+        if done.returncode or not re.fullmatch(r"[0-9]{1,18}", free):
             said = (done.stderr.strip().splitlines() or ["no word"])[-1]
             yield Finding(False, f"The {what} {path} can't be used there: {said[:200]}.")
             continue

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from jobs import following
+from jobs.check import check_target
 from jobs.clusters import drive_cluster
 from jobs.executors.slurm.parse import parse_queue
 from jobs.executors.slurm.scripts import parse_look
 from jobs.following import folder_of, name_of
 from jobs.hosts import this_host
 from jobs.models import Cluster, ClusterWatch, Job, Target
+from jobs.printed import visible
 from record.models import Lab
 
 pytestmark = pytest.mark.django_db
@@ -63,7 +65,7 @@ def drive(job: Job) -> Job:
 
 
 def is_harmless(text: str) -> bool:
-    return all(sign == "\n" or sign.isprintable() for sign in text)
+    return visible(text) == text
 
 
 def test_a_refusal_full_of_control_characters(plan: Callable[..., Job], say: Say) -> None:
@@ -159,3 +161,16 @@ def test_a_job_that_can_not_be_written_down_keeps_no_other_waiting(
     other.refresh_from_db()
     assert (job.state, other.state) == ("queued", "running")
     assert ClusterWatch.objects.get().failures == 0
+
+
+def test_the_check_of_a_cluster_that_prints_garbage(target: Target, say: Say) -> None:
+    say(
+        "sinfo",
+        "head -c 300000 /dev/urandom | base64; yes 'name up' | head -n 5; head -c 300000 /dev/zero | tr '\\0' x",
+    )
+    say("scontrol", "printf 'MessageTimeout = '; head -c 9000 /dev/zero | tr '\\0' 9; echo")
+    say("sacct", "head -c 300000 /dev/urandom >&2; exit 1")
+    say("sbatch", f"head -c 300000 /dev/urandom >&2; printf '{EVIL}' >&2; exit 1")
+    found = check_target(target)
+    assert all(len(finding.message) < 2500 and is_harmless(finding.message) for finding in found), found
+    assert any("its partitions: name" in finding.message for finding in found), found

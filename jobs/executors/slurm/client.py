@@ -20,6 +20,7 @@ SUBMIT_TIMEOUT_S = 170  # sbatch itself tries a busy controller for up to 120 s:
 QUERY_TIMEOUT_S = 25
 IDS_A_CALL = 10_000  # one argument may have 128 KiB
 FOLDERS_A_CALL = 200
+PARTITION = re.compile(r"\S{1,80} [a-z]{2,10}")
 NO_SUCH_JOB = "invalid job id specified"
 ENDING = (NO_SUCH_JOB, "already completing or completed")  # scancel's words on what the queue still shows as ending
 
@@ -176,9 +177,9 @@ class Slurm:
         return ended
 
     def partitions(self) -> list[str]:
-        """Names of the partitions and whether they are up, as `name up`."""
+        """Names of the partitions and whether they are up, as `name up`; a site's notices are passed over."""
         argv = [self.site.command("sinfo"), "--noheader", *self._cluster(), "--format", "%R %a"]
-        return list(dict.fromkeys(self._query(argv).splitlines()))
+        return [line for line in dict.fromkeys(self._query(argv).split("\n")) if PARTITION.fullmatch(line)]
 
     def has_accounts(self) -> bool:
         """Whether sacct answers."""

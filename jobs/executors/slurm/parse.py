@@ -181,7 +181,7 @@ def array_size(spec: str) -> int | None:
     """How many tasks `--array=SPEC` makes (`0-15`, `1,3,5-7`, `0-15:4%2`); None for what can't be read."""
     total = 0
     for part in spec.partition("%")[0].split(","):
-        found = re.fullmatch(r"(\d+)(?:-(\d+)(?::(\d+))?)?", part.strip())
+        found = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?", part.strip())
         if not found:
             return None
         first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
