@@ -15,13 +15,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from errno import EACCES, EAGAIN, EDQUOT, EMFILE, ENAMETOOLONG, ENFILE, ENOENT, ENOMEM, ENOSPC, EPERM, EROFS, ESTALE
-from typing import IO, Protocol
+from typing import Protocol
 
 from jobs.calls import TooMuch, call
 from jobs.deadline import shorten
 from jobs.environment import ALLOWED
 from jobs.hosts import this_host
 from jobs.models import Cluster, Target
+from jobs.ordinary import open_ordinary
 from jobs.ownership import Ownership
 from jobs.printed import moment, printed
 from record.errors import AdapterError, BadInput
@@ -209,15 +210,6 @@ class LocalShell:
             raise BadInput(f"The pattern {pattern!r} leaves the folder it is looked for in.")
         with in_words(root):
             return sorted(_facts(root, pattern), key=lambda fact: fact.path)
-
-
-def open_ordinary(path: str) -> IO[bytes]:
-    """Open a file for reading; OSError where it is none: a pipe that a job has put there would block for ever."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError("it is no ordinary file")
-    return os.fdopen(descriptor, "rb")
 
 
 def write_whole(

@@ -5,12 +5,12 @@ import subprocess
 import sys
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 
 from conductor_site.tests.stage import LONG_S, ROOT, Stage
-from jobs.drain import begin_drain
+from jobs.drain import begin_drain, draining
 from record.models import Event, Lab
 from record.tests.factories import People
 
@@ -63,3 +63,10 @@ def test_resuming_is_told_once(lab: Lab, capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out.endswith("Work goes on.\nNothing was being drained.\n")
     kinds = Event.objects.filter(lab=lab).order_by("id").values_list("kind", flat=True)
     assert list(kinds) == ["installation.drain", "installation.resume"]
+
+
+@pytest.mark.parametrize("seconds", ["nan", "-1", "soon"])
+def test_a_time_that_never_ends_is_refused(seconds: str, db: None) -> None:
+    with pytest.raises(CommandError, match="timeout-s"):
+        call_command("drain", "--timeout-s", seconds)
+    assert draining() is None

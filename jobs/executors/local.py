@@ -14,9 +14,10 @@ from jobs.environment import after_lines
 from jobs.executors import Order, Seen, Sighting
 from jobs.executors.guard import guard_text
 from jobs.faults import point
+from jobs.ordinary import open_ordinary
 from jobs.parse import shebang
 from jobs.printed import moment
-from jobs.shells import explain, in_words, open_ordinary, write_whole
+from jobs.shells import explain, in_words, write_whole
 from record.errors import AdapterError
 
 SHELL = "/bin/sh"

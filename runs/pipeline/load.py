@@ -11,13 +11,14 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
+from jobs.ordinary import open_ordinary
 from runs.conf import parse_conf
 from runs.pipeline.faults import Fault, PipelineFaults
 from runs.pipeline.gatespecs import read_gates
 from runs.pipeline.graph import default_needs, default_order, find_cycle
 from runs.pipeline.outputs import SERIES, is_checkable
 from runs.pipeline.spec import FieldSpec, GateSpec, PhaseSpec, PipelineSpec, PresetSpec
-from runs.pipeline.yamlfile import YamlFile, read_yaml
+from runs.pipeline.yamlfile import MAX_BYTES, YamlFile, read_yaml
 
 MANIFEST = "scripts/manifest.yml"
 OVERLAY = "scripts/conductor.yml"
@@ -79,7 +80,7 @@ class _Loader:
     def _yaml(self, name: str, schema: str, *, required: bool) -> YamlFile:
         path = self.folder / name
         try:
-            data = path.read_bytes()
+            data = _read(path, MAX_BYTES)
         except FileNotFoundError:
             if required:
                 self.faults.append(Fault(name, 0, "the file isn't there"))
@@ -97,10 +98,11 @@ class _Loader:
     def _conf(self, name: str) -> dict[str, str]:
         path = self.folder / name
         try:
-            if path.stat().st_size > MAX_CONF_BYTES:
+            data = _read(path, MAX_CONF_BYTES)
+            if len(data) > MAX_CONF_BYTES:
                 self.faults.append(Fault(name, 0, f"larger than {MAX_CONF_BYTES} bytes: not a conf file"))
                 return {}
-            return parse_conf(path.read_text(encoding="utf-8"))
+            return parse_conf(data.decode().replace("\r\n", "\n").replace("\r", "\n"))
         except FileNotFoundError:
             self.faults.append(Fault(name, 0, "the file isn't there"))
         except (OSError, UnicodeDecodeError) as error:
@@ -287,3 +289,9 @@ def _in_words(problem: ValidationError) -> str:
     where = ".".join(str(part) for part in problem.absolute_path)
     message = problem.message if len(problem.message) < 300 else f"{problem.message[:300]} ..."
     return f"{where}: {message}" if where else message
+
+
+def _read(path: Path, most_bytes: int) -> bytes:
+    """A file's bytes; one more than `most_bytes` where there are more. Raises OSError."""
+    with open_ordinary(str(path)) as handle:
+        return handle.read(most_bytes + 1)

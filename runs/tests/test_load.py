@@ -117,6 +117,18 @@ def test_a_script_that_is_a_link_out_of_the_folder_is_refused(tmp_path: Path) ->
     assert "leads out of the pipeline's folder" in faults_of(folder)[0]
 
 
+@pytest.mark.parametrize("name", [M, OV, "pipeline.conf"])
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path, name: str, kind: str) -> None:
+    folder = write_pipeline(tmp_path)
+    (folder / name).unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(folder / name)
+    else:
+        (folder / name).symlink_to("/dev/zero")
+    assert any("it is no ordinary file" in fault for fault in faults_of(folder))
+
+
 def test_aliases_of_aliases_are_not_followed_without_end(tmp_path: Path) -> None:
     bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         f"{chr(98 + i)}: &{chr(98 + i)} [{','.join(['*' + chr(97 + i)] * 9)}]\n" for i in range(8)

@@ -17,7 +17,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--reason", default="maintenance", help="told to people on the home page")
         parser.add_argument("--until-idle", action="store_true", help="wait until no job is running any more")
-        parser.add_argument("--timeout-s", type=float, default=120, help="how long to wait at most, seconds")
+        parser.add_argument("--timeout-s", type=_seconds, default=120, help="how long to wait at most, seconds")
 
     def handle(self, *, reason: str, until_idle: bool, timeout_s: float, **options: Any) -> None:
         begin_drain(reason=reason)
@@ -41,3 +41,11 @@ class Command(BaseCommand):
                 self.stdout.write(f"{left} jobs are {what} ...")
                 told = left
             time.sleep(LOOK_S)
+
+
+def _seconds(text: str) -> float:
+    """A time that comes to an end when it is waited for: nan never does."""
+    seconds = float(text)
+    if not seconds >= 0:
+        raise ValueError(text)
+    return seconds
