@@ -103,9 +103,9 @@ def _partitions(cluster: Cluster, slurm: Slurm) -> Iterator[Finding]:
         told = f"SLURM does not answer: {error.message.rstrip('.')}. {_what_is_missing(cluster, slurm)}"
         raise AdapterError(told, transient=error.transient) from None
     found = dict(line.rsplit(" ", 1) for line in lines if " " in line)
-    told = [name if state == "up" else f"{name} ({state})" for name, state in found.items()]
-    more = f" and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
-    names = ", ".join(told[:SHOWN]) + more
+    shown = [name if state == "up" else f"{name} ({state})" for name, state in found.items()]
+    more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
+    names = ", ".join(shown[:SHOWN]) + more
     yield Finding(bool(found), f"SLURM answers; its partitions: {names or 'none'}.")
     for wanted in filter(None, cluster.partition.split(",")):
         if wanted not in found:
