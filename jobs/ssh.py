@@ -16,6 +16,7 @@ import shutil
 import signal
 import stat
 import subprocess
+import sys
 import tarfile
 import tempfile
 import time
@@ -216,7 +217,8 @@ class SshShell:
 
     def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
         words = [path, str(offset), str(-1 if limit is None else limit)]
-        said = self._bash(_READ, words, path=path, timeout_s=FILE_S, also_ok=("141",))
+        most_bytes = sys.maxsize if limit is None else limit + MOST_BYTES  # a file has an end
+        said = self._bash(_READ, words, path=path, timeout_s=FILE_S, also_ok=("141",), most_bytes=most_bytes)
         digest = re.findall(r"^([0-9a-f]{64}) ", said.stderr, re.MULTILINE)
         if not digest or digest[-1] != hashlib.sha256(said.stdout).hexdigest():
             raise AdapterError(f"{path} arrived changed from {self.login.host}.", transient=True)
@@ -277,11 +279,11 @@ class SshShell:
 
     def _bash(
         self, script: str, words: list[str], *, path: str, feed: bytes | None = None, timeout_s: float = CALL_S,
-        also_ok: tuple[str, ...] = (),
+        also_ok: tuple[str, ...] = (), most_bytes: int = MOST_BYTES,
     ) -> _Said:  # fmt: skip
         argv = ["/bin/bash", "-c", script, "conductor", *words]
         env = {"PATH": SYSTEM_PATH, "LC_ALL": "C"}
-        said = self._call(argv, env=env, cwd="/", timeout_s=timeout_s, feed=feed)
+        said = self._call(argv, env=env, cwd="/", timeout_s=timeout_s, feed=feed, most_bytes=most_bytes)
         if said.code == str(TIMED_OUT):
             raise AdapterError(f"{path} could not be dealt with within {timeout_s:g} s.", transient=True)
         if said.code != "0" and said.code not in also_ok:
@@ -289,8 +291,9 @@ class SshShell:
         return said
 
     def _call(
-        self, argv: list[str], *, env: dict[str, str] | None, cwd: str, timeout_s: float, feed: bytes | None = None
-    ) -> _Said:
+        self, argv: list[str], *, env: dict[str, str] | None, cwd: str, timeout_s: float, feed: bytes | None = None,
+        most_bytes: int = MOST_BYTES,
+    ) -> _Said:  # fmt: skip
         if any("\0" in word for word in [*argv, *(env or {}).values()]):
             raise AdapterError("An argument or a variable holds a NUL character.", transient=False)
         nonce = f"conductor-{secrets.token_hex(12)}"
@@ -299,7 +302,7 @@ class SshShell:
         head += ["keep"] if pairs is None else [str(len(pairs)), *pairs]
         head += [str(len(argv)), *argv]
         fed = b"".join(word.encode(errors="surrogateescape") + b"\0" for word in head) + (feed or b"")
-        done = self._ssh(self._argv(), fed, timeout_s=timeout_s + CONNECT_S + SLACK_S)
+        done = self._ssh(self._argv(), fed, timeout_s=timeout_s + CONNECT_S + SLACK_S, most_bytes=most_bytes)
         return self._understand(done, nonce)
 
     def _argv(self) -> list[str]:
