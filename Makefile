@@ -61,7 +61,7 @@ test-fast: $(VENV)/dev.ok ## the tests without browser, demo and waiting (about 
 	@$(PY) -m pytest -n auto -m "not slow and not browser and not demo"
 
 # FAULTS="--only local gates --seed 7" tries parts of it, or the same moments again.
-test-faults: services ## kill, stall and fill everything there is (up to 40 minutes; the last line is JSON)
+test-faults: services ## kill, stall and fill everything there is (15 to 40 minutes; the last line is JSON)
 	@$(PY) -m faults $(FAULTS)
 
 bench: $(VENV)/run.ok ## what it costs, each figure against a limit (10 minutes; the last line is JSON)
