@@ -71,6 +71,7 @@ def test_a_secret_that_can_not_be_read_is_told_in_words(monkeypatch: pytest.Monk
     monkeypatch.setenv("X_FILE", str(tmp_path / "bytes"))
     with pytest.raises(ImproperlyConfigured, match="X is to be read from .*/bytes, which holds no text"):
         env_secret("X")
+    monkeypatch.delenv("DATABASE_URL", raising=False)
     monkeypatch.setenv("DATABASE_URL_FILE", str(tmp_path / "bytes"))
     with pytest.raises(ImproperlyConfigured, match="DATABASE_URL_FILE names .*/bytes, which holds no text"):
         env_database(SQLITE)
