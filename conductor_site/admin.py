@@ -21,10 +21,10 @@ class Removable(ReadOnly):
 
 @admin.register(ApiToken)
 class ApiTokenAdmin(Removable):
-    list_display = ["token_key", "name", "user", "scope", "created", "expiry"]
+    list_display = ["token_key", "name", "user", "scope_names", "created", "expiry", "last_used_at"]
     list_select_related = ["user"]
     search_fields = ["name", "user__username", "token_key"]
-    fields = ["token_key", "name", "user", "scope", "created", "expiry"]
+    fields = ["token_key", "name", "user", "scope_names", "created", "expiry", "last_used_at", "made_by"]
 
 
 @admin.register(SignInFailure)

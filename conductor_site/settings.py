@@ -191,6 +191,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
     "ENUM_NAME_OVERRIDES": {
+        "ActorKindEnum": "record.models.ActorKind",
         "GateStateEnum": "gates.states.GateState",
         "JobStateEnum": "jobs.states.JobState",
         "PhaseStateEnum": "runs.states.PhaseState",

@@ -11,7 +11,7 @@ from record.services import Author
 
 class BallotInline(ReadOnlyInline):
     model = Ballot
-    fields = ["voter_name", "door", "verdict", "reason", "at"]
+    fields = ["voter_name", "voter_kind", "door", "verdict", "reason", "at"]
 
 
 class EvidenceInline(ReadOnlyInline):
@@ -60,7 +60,7 @@ class GateAdmin(ReadOnly):
 
 @admin.register(Ballot)
 class BallotAdmin(ReadOnly):
-    list_display = ["id", "gate", "voter_name", "door", "verdict", "at"]
+    list_display = ["id", "gate", "voter_name", "voter_kind", "door", "verdict", "at"]
     list_filter = ["verdict", "door"]
     list_select_related = ["gate"]
     search_fields = ["voter_name", "reason"]

@@ -43,7 +43,7 @@ class EvidenceOutput(serializers.ModelSerializer[Evidence]):
 class BallotOutput(serializers.ModelSerializer[Ballot]):
     class Meta:
         model = Ballot
-        fields = ["voter_name", "door", "verdict", "answers", "reason", "digest", "at", "replaced_at"]
+        fields = ["voter_name", "voter_kind", "door", "verdict", "answers", "reason", "digest", "at", "replaced_at"]
 
 
 class GateOutput(serializers.ModelSerializer[Gate]):

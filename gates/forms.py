@@ -20,7 +20,10 @@ class DelegateForm(ReasonForm):
         super().__init__(*args, **{"auto_id": "id_delegate_%s"} | kwargs)  # the answer's own reason is on the page too
         people = (
             User.objects.filter(
-                is_active=True, memberships__lab_id=lab_id, memberships__role__in=roles_with(Ability.DECIDE)
+                is_active=True,
+                agent_account=None,
+                memberships__lab_id=lab_id,
+                memberships__role__in=roles_with(Ability.DECIDE),
             )
             .exclude(username=but)
             .distinct()

@@ -8,7 +8,7 @@ from gates.protocols import find_protocol
 from gates.querysets import GateQuerySet
 from record.access import Ability, lab_ids
 from record.errors import BadInput
-from record.models import Membership
+from record.models import ActorKind, Membership
 
 Someone = AbstractBaseUser | AnonymousUser
 
@@ -18,13 +18,18 @@ def waiting_for(user: Someone) -> list[Gate]:
     if not user.is_authenticated or not user.is_active:
         return []
     roles: dict[int, set[str]] = {}
-    for lab_id, role in Membership.objects.filter(user_id=user.pk).values_list("lab_id", "role"):
+    kind: str = ActorKind.PERSON
+    held = Membership.objects.filter(user_id=user.pk).values_list("lab_id", "role", "user__agent_account")
+    for lab_id, role, agent in held:
         roles.setdefault(lab_id, set()).add(role)
+        kind = ActorKind.AGENT if agent else ActorKind.PERSON
     answered = set(
         Ballot.objects.filter(voter_id=user.pk, replaced_at=None, gate__state="open").values_list("gate_id", flat=True)
     )
-    waiting = Gate.objects.waiting().filter(lab__in=lab_ids(user, Ability.DECIDE)).select_related("lab", "delegated_to")
-    return [gate for gate in waiting if gate.pk not in answered and _may(gate, user, frozenset(roles[gate.lab_id]))]
+    waiting = Gate.objects.waiting().filter(lab__in=lab_ids(user, Ability.ANSWER)).select_related("lab", "delegated_to")
+    return [
+        gate for gate in waiting if gate.pk not in answered and _may(gate, user, kind, frozenset(roles[gate.lab_id]))
+    ]
 
 
 def what_waits(labs: object) -> GateQuerySet:
@@ -32,10 +37,11 @@ def what_waits(labs: object) -> GateQuerySet:
     return Gate.objects.waiting().filter(lab__in=labs).select_related("lab", "delegated_to", "requested_by")
 
 
-def _may(gate: Gate, user: Someone, roles: frozenset[str]) -> bool:
+def _may(gate: Gate, user: Someone, kind: str, roles: frozenset[str]) -> bool:
     facts = Facts(
         username=user.get_username(),
         roles=roles,
+        kind=kind,
         is_requester=gate.requested_by_id == user.pk,
         is_delegate=gate.delegated_to_id == user.pk,
         escalated=gate.escalated_at is not None,

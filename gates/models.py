@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from gates.querysets import GateQuerySet
 from gates.states import ENDED, GateState
-from record.models import Decision, Identified, Lab
+from record.models import ActorKind, Decision, Identified, Lab
 from record.services import Subject
 
 
@@ -99,6 +99,7 @@ class Ballot(models.Model):
     gate = models.ForeignKey(Gate, on_delete=models.PROTECT, related_name="ballots")
     voter = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="ballots")
     voter_name = models.CharField(max_length=200)
+    voter_kind = models.CharField(max_length=10, choices=ActorKind, default=ActorKind.PERSON)
     door = models.CharField(max_length=10)
     verdict = models.CharField(max_length=60)
     answers = models.JSONField(default=dict)

@@ -50,6 +50,23 @@ class Membership(models.Model):
         return f"{self.user} is {self.role} of {self.lab}"
 
 
+class AgentAccount(models.Model):
+    """Marks an account as a program's that judges or reads for one lab. It is never unmarked: what it did stays an agent's."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="agent_account"
+    )
+    lab = models.ForeignKey(Lab, on_delete=models.PROTECT, related_name="agents")
+    made_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="agents_made")
+    made_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["user_id"]
+
+    def __str__(self) -> str:
+        return f"{self.user} of {self.lab}"
+
+
 class Identified(models.Model):
     """Something that decisions and events can speak of, by a UUID that outlives it."""
 

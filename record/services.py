@@ -11,7 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from record import heads
-from record.access import Ability, require
+from record.access import Ability, kind_of, require
 from record.canonical import canonical_text, link_digest, statement_digest
 from record.copies import clear_copies
 from record.errors import BadInput, InvalidTransition, StaleState
@@ -20,6 +20,7 @@ from record.models import ActorKind, ChainHead, Decision, Door, Event, Lab, Stat
 from record.prepared import insert
 from record.values import JSON_LIMIT_BYTES, kept_json, kept_reason, visible_json, visible_text
 
+AGENT_MARK = "(agent)"  # ends the name of every agent, wherever names are shown
 STRIKE = "strike"  # the verdict of a tombstone
 VERDICT_LENGTH = 60
 JSON_FIELDS = {
@@ -42,10 +43,17 @@ class Author:
     def __post_init__(self) -> None:
         if (self.user is None) == (self.kind in (ActorKind.PERSON, ActorKind.AGENT)):
             raise ValueError(f"an author of the kind {self.kind} {'needs a' if self.user is None else 'has no'} user")
+        if self.user is not None and self.kind != kind_of(self.user):
+            raise ValueError(f"{self.user} is {kind_of(self.user)}, and acts as nothing else")
 
     @classmethod
     def person(cls, user: User, door: str) -> "Author":
-        return cls(ActorKind.PERSON, user.get_full_name() or user.get_username(), door, user)
+        """Whoever has this account: a person, or the agent that it is marked as, which is then told by its name too."""
+        name = user.get_full_name() or user.get_username()
+        kind = kind_of(user)
+        if kind == ActorKind.AGENT and not name.endswith(AGENT_MARK):
+            name = f"{name} {AGENT_MARK}"
+        return cls(kind, name, door, user)
 
     @classmethod
     def policy(cls, name: str) -> "Author":

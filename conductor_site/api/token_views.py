@@ -11,9 +11,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from conductor_site.api.tokens import DEFAULT_LIFE_H, LONGEST_LIFE_H, make_token, own_tokens
-from conductor_site.models import ApiToken, TokenScope
+from conductor_site.api.tokens import DEFAULT_LIFE_H, DEFAULT_SCOPES, LONGEST_LIFE_H, make_token, own_tokens
+from conductor_site.models import ApiToken
 from conductor_site.signin import sign_in
+from record.access import Scope
 from record.rest import RefusalOutput, StrictSerializer
 
 
@@ -31,16 +32,20 @@ class TokenInput(StrictSerializer):
     username = serializers.CharField(max_length=150)
     password = serializers.CharField(max_length=4096, trim_whitespace=False, write_only=True)
     name = serializers.CharField(max_length=80, default="API", help_text="what the token is for")
-    scope = serializers.ChoiceField(choices=TokenScope.choices, default=TokenScope.ACT)
+    scopes = serializers.MultipleChoiceField(
+        choices=Scope.choices, default=DEFAULT_SCOPES, allow_empty=False, help_text="what it may be used for"
+    )
     life_h = serializers.IntegerField(
         min_value=1, max_value=LONGEST_LIFE_H, default=DEFAULT_LIFE_H, help_text="hours until it expires"
     )
 
 
 class TokenOutput(serializers.ModelSerializer[ApiToken]):
+    scopes = serializers.ListField(child=serializers.ChoiceField(choices=Scope.choices))
+
     class Meta:
         model = ApiToken
-        fields = ["token_key", "name", "scope", "created", "expiry"]
+        fields = ["token_key", "name", "scopes", "created", "expiry", "last_used_at"]
 
 
 class NewTokenOutput(TokenOutput):
@@ -59,7 +64,9 @@ class TokenView(APIView):
         return [] if self.request and self.request.method == "POST" else super().get_authenticators()
 
     def get_permissions(self) -> list[Any]:
-        return [AllowAny()] if self.request.method == "POST" else [super().get_permissions()[0]]
+        if self.request.method == "POST":
+            return [AllowAny()]
+        return super().get_permissions()[: 1 if self.request.method == "DELETE" else None]
 
     @extend_schema(
         operation_id="token_create",
@@ -73,7 +80,7 @@ class TokenView(APIView):
         given.is_valid(raise_exception=True)
         wish = given.validated_data
         user = sign_in(request=request._request, username=wish["username"], password=wish["password"])
-        row, token = make_token(user=user, name=wish["name"], scope=wish["scope"], life_h=wish["life_h"])
+        row, token = make_token(user=user, name=wish["name"], scopes=wish["scopes"], life_h=wish["life_h"])
         row.token = token
         return Response(NewTokenOutput(row).data, status=201, headers={"Cache-Control": "no-store"})
 
@@ -95,7 +102,7 @@ class OneTokenView(APIView):
     """One of your own tokens."""
 
     def get_permissions(self) -> list[Any]:
-        return [super().get_permissions()[0]]
+        return [super().get_permissions()[0]]  # any token may give up its owner's tokens: that only takes away
 
     @extend_schema(operation_id="token_revoke_other", responses={204: None, 404: RefusalOutput})
     def delete(self, request: Request, token_key: str) -> Response:

@@ -73,14 +73,6 @@ def test_behind_a_proxy_the_address_is_what_the_proxy_says(people: People, clien
     assert list(SignInFailure.objects.order_by("id").values_list("address", flat=True)) == ["192.0.2.7", "127.0.0.1"]
 
 
-def test_a_reading_token_only_reads(people: People, client: Client) -> None:
-    made = get_token(client, scope="read")
-    assert with_token(client, made["token"]).status_code == 200
-    answer = with_token(client, made["token"], "POST")
-    assert answer.status_code == 403
-    assert "reading only" in json.loads(answer.content)["message"]
-
-
 def test_a_token_is_given_up(people: People, client: Client) -> None:
     first, second = get_token(client)["token"], get_token(client)
     assert with_token(client, first, "DELETE", f"{URL}{second['token_key']}/").status_code == 204

@@ -102,7 +102,7 @@ def _permitted(gate: Gate, policy: Policy, author: Author, override: bool) -> Us
         raise NotAllowed("Only somebody who is signed in can answer a gate.")
     if not can(user, Ability.VIEW, gate.lab_id):
         raise NoSuchGate("There is no such gate.")
-    refusal = may_answer(gate, user, kind=author.kind)
+    refusal = may_answer(gate, user)
     if override and refusal and refusal.code == "not_allowed":
         if author.kind != ActorKind.PERSON:
             raise NotAllowed("Only a person can overrule a gate's policy.")
@@ -125,6 +125,7 @@ def _cast(gate: Gate, user: User, author: Author, statement: Statement) -> Ballo
         gate=gate,
         voter=user,
         voter_name=author.name[:200],
+        voter_kind=author.kind,
         door=author.door,
         verdict=statement.verdict,
         answers=statement.answers,

@@ -11,7 +11,7 @@ from gates.services.locking import lock_gate
 from gates.services.people import facts_about, roles_in
 from gates.services.refusals import state_refusal
 from gates.subjects import subject_of
-from record.access import Ability, can
+from record.access import Ability, can, require_scope
 from record.errors import BadInput, NotAllowed
 from record.models import ActorKind
 from record.services import Author, Ruling, record_decision, record_event
@@ -54,11 +54,12 @@ def delegate_gate(*, gate_id: int, author: Author, to_username: str, reason: str
 def _refuse_delegating(gate: Gate, policy: Policy, author: Author) -> None:
     if author.user is None or author.kind != ActorKind.PERSON:
         raise NotAllowed("Only a person can hand a gate on.")
+    require_scope(author.user, Ability.ANSWER)
     if closed := state_refusal(gate):
         raise closed.error()
     if not policy.delegable:
         raise NotAllowed("This gate's policy doesn't let it be handed on.")
-    facts = facts_about(gate, author.user, kind=author.kind, roles=roles_in(author.user, gate.lab_id))
+    facts = facts_about(gate, author.user, roles=roles_in(author.user, gate.lab_id))
     refusal = check(policy, facts)
     if refusal and not can(author.user, Ability.OVERRIDE, gate.lab_id):
         raise refusal.error()

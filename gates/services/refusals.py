@@ -12,22 +12,26 @@ from gates.policy import Policy, check
 from gates.protocols import find_protocol, unknown_text
 from gates.services.people import facts_about, roles_in
 from gates.states import GateState
-from record.access import Actor
-from record.models import ActorKind, Decision
+from record.access import Ability, Actor, in_scope, scopes_with
+from record.models import Decision
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 
 
-def may_answer(gate: Gate, user: Actor, *, kind: str = ActorKind.PERSON) -> Refusal | None:
+def may_answer(gate: Gate, user: Actor) -> Refusal | None:
     """Why this person may not answer the gate now, or None. Pages, API and the service itself ask this."""
     roles = roles_in(user, gate.lab_id)
     if not roles:
         return Refusal("not_allowed", "You are not a member of this gate's lab.")
+    if not in_scope(user, Ability.ANSWER):
+        return Refusal(
+            "not_allowed", f"This token is not for answering gates: {' or '.join(scopes_with(Ability.ANSWER))} is."
+        )
     if closed := state_refusal(gate):
         return closed
     if find_protocol(gate) is None:
         return Refusal("unknown_protocol", unknown_text(gate), {"protocol": gate.protocol})
-    return check(Policy.read(gate.policy), facts_about(gate, user, kind=kind, roles=roles))
+    return check(Policy.read(gate.policy), facts_about(gate, user, roles=roles))
 
 
 def state_refusal(gate: Gate) -> Refusal | None:

@@ -9,7 +9,7 @@ from gates.tests.doubles import answer, ask
 from record.errors import BadInput, NotAllowed
 from record.models import Decision, Door, Event, Lab
 from record.services import Author, strike_statement
-from record.tests.factories import People, make_person
+from record.tests.factories import People, make_agent
 
 
 def test_an_answer_decides(lab: Lab, people: People) -> None:
@@ -84,13 +84,17 @@ def test_an_inactive_person_has_no_say(lab: Lab, people: People) -> None:
 
 
 def test_an_agent_may_not_decide_unless_the_policy_says_so(lab: Lab, people: People) -> None:
-    agent = Author("agent", "director", Door.API, make_person("director", lab, "reviewer"))
+    agent = Author.person(make_agent("director", lab, "reviewer"), Door.API)
     closed, opened = ask(lab), ask(lab, policy={"agents_may": True})
 
     with pytest.raises(NotAllowed, match="doesn't let agents"):
         answer(closed, people.reviewer, author=agent)
 
-    assert answer(opened, people.reviewer, author=agent).decision.actor_kind == "agent"
+    decision = answer(opened, people.reviewer, author=agent).decision
+    assert decision is not None
+    assert (decision.actor_kind, decision.actor_name) == ("agent", "agent-director (agent)")
+    assert opened.ballots.get().voter_kind == "agent"
+    assert Event.objects.get(kind="gate.decide").message.endswith("by agent-director (agent)")
 
 
 def test_the_policy_cannot_be_passed_for_a_person(lab: Lab, people: People) -> None:

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from record.access import Role
-from record.models import Decision, Door, Lab, Membership
+from record.models import AgentAccount, Decision, Door, Lab, Membership
 from record.services import Author, Ruling, Subject, record_decision
 
 PASSWORD = "a long enough password"
@@ -37,6 +37,13 @@ def make_person(username: str, lab: Lab, *roles: str) -> User:
     person = User.objects.create_user(username, password=PASSWORD)
     Membership.objects.bulk_create(Membership(lab=lab, user=person, role=role) for role in roles)
     return person
+
+
+def make_agent(name: str, lab: Lab, *roles: str) -> User:
+    """The account `agent-NAME`, marked as an agent's, with each of `roles` in `lab`."""
+    agent = make_person(f"agent-{name}", lab, *roles)
+    AgentAccount.objects.create(user=agent, lab=lab, made_by=agent)
+    return agent
 
 
 def make_people(lab: Lab) -> People:

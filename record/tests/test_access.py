@@ -3,18 +3,19 @@
 import pytest
 from django.contrib.auth.models import AnonymousUser
 
-from record.access import Ability, Role, can, lab_ids, require, visible
+from record.access import Ability, Role, Scope, can, lab_ids, limit_to, require, visible
 from record.errors import NotAllowed
-from record.models import Lab, Membership
-from record.tests.factories import People, make_person
+from record.models import ActorKind, Door, Lab, Membership
+from record.services import Author
+from record.tests.factories import People, make_agent, make_person
 
 TABLE = {
-    # who:          view   operate decide override
-    "viewer": (True, False, False, False),
-    "operator": (True, True, False, False),
-    "reviewer": (True, False, True, False),
-    "administrator": (True, True, True, True),
-    "outsider": (False, False, False, False),
+    # who:          view   operate answer decide override manage
+    "viewer": (True, False, False, False, False, False),
+    "operator": (True, True, False, False, False, False),
+    "reviewer": (True, False, True, True, False, False),
+    "administrator": (True, True, True, True, True, True),
+    "outsider": (False, False, False, False, False, False),
 }
 
 
@@ -61,3 +62,55 @@ def test_visible_leaves_out_other_labs(lab: Lab, people: People) -> None:
     seen = visible(Membership.objects.all(), people.viewer)
     assert {membership.lab_id for membership in seen} == {lab.pk}
     assert visible(Lab.objects.all(), people.outsider, lab="pk").get().slug == "other"
+
+
+SCOPES = {
+    # scope:      view   operate answer decide override manage
+    "read": (True, False, False, False, False, False),
+    "operate": (True, True, False, False, False, False),
+    "decide": (True, False, True, True, True, False),
+    "walk": (True, False, False, False, False, False),
+    "heartbeat": (False, False, False, False, False, False),
+}
+
+
+def test_the_scopes_are_all_there() -> None:
+    assert set(SCOPES) == set(Scope)
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_a_token_narrows_what_its_owner_may(lab: Lab, people: People, scope: str) -> None:
+    limit_to(people.administrator, [scope])
+    assert tuple(can(people.administrator, ability, lab.pk) for ability in Ability) == SCOPES[scope]
+    assert visible(Lab.objects.all(), people.administrator, lab="pk").exists() == SCOPES[scope][0]
+
+
+def test_a_token_gives_nothing_that_its_owner_may_not(lab: Lab, people: People) -> None:
+    limit_to(people.viewer, Scope)
+    assert [ability for ability in Ability if can(people.viewer, ability, lab.pk)] == [Ability.VIEW]
+
+
+def test_a_refusal_names_the_scope_that_would_do(lab: Lab, people: People) -> None:
+    limit_to(people.administrator, [Scope.READ, Scope.DECIDE])
+    with pytest.raises(NotAllowed, match="with the scope operate"):
+        require(people.administrator, Ability.OPERATE, lab.pk)
+    with pytest.raises(NotAllowed, match="no token is for that"):
+        require(people.administrator, Ability.MANAGE, lab.pk)
+
+
+def test_an_agent_never_may_what_is_for_people(lab: Lab) -> None:
+    agent = make_agent("reader", lab, *Role)
+    allowed = [ability for ability in Ability if can(agent, ability, lab.pk)]
+    assert allowed == [Ability.VIEW, Ability.OPERATE, Ability.ANSWER]
+    with pytest.raises(NotAllowed, match="is for people"):
+        require(agent, Ability.DECIDE, lab.pk)
+
+
+def test_an_agent_is_named_as_one_and_passes_for_no_person(lab: Lab, people: People) -> None:
+    agent = make_agent("reader", lab)
+    author = Author.person(agent, Door.API)
+    assert (author.kind, author.name) == (ActorKind.AGENT, "agent-reader (agent)")
+    with pytest.raises(ValueError, match="acts as nothing else"):
+        Author(ActorKind.PERSON, "reader", Door.API, agent)
+    with pytest.raises(ValueError, match="acts as nothing else"):
+        Author(ActorKind.AGENT, "viewer", Door.API, people.viewer)
