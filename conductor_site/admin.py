@@ -1,15 +1,99 @@
-"""The admin site itself, and the admin of API tokens and failed sign-ins."""
+"""The admin site itself, and the admin of accounts, their links and tokens, and failed sign-ins."""
 
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, User
 from django.http import HttpRequest
+from django.urls import reverse
 
-from conductor_site.models import ApiToken, SignInFailure
-from record.backoffice import ReadOnly
+from conductor_site.accounts.closing import close_account, open_account
+from conductor_site.accounts.invitations import invite
+from conductor_site.accounts.passwords import make_password_link
+from conductor_site.models import ApiToken, ExternalIdentity, OneTimeLink, SignInFailure
+from record.admin import LabAdmin
+from record.backoffice import Editable, ReadOnly, ReasonedAction
+from record.models import Lab, Role
+from record.services import Author
 
 admin.site.unregister(Group)  # roles are memberships of a lab; groups mean nothing here
+admin.site.unregister(User)
+
+
+class LinkAction(ReasonedAction):
+    """Makes a one-time link and shows it, this once, in the message about what was done."""
+
+    def __init__(self, verb: str, page: str, make: Callable[[Any, Author, str], str]) -> None:
+        super().__init__(verb, None, make)
+        self.page, self.make = page, make
+
+    def __call__(self, model_admin: admin.ModelAdmin, request: HttpRequest, queryset: Any) -> Any:
+        def carry_out(row: Any, author: Author, reason: str) -> str:
+            address = request.build_absolute_uri(reverse(self.page, args=[self.make(row, author, reason)]))
+            return f"copy this link now, it is not shown again: {address}"
+
+        this = ReasonedAction(self.verb, None, carry_out)
+        return this(model_admin, request, queryset)
+
+
+def _close(user: User, author: Author, reason: str) -> str:
+    close_account(user=user, author=author, reason=reason)
+    return "closed; its sessions and tokens have ended"
+
+
+def _close_confirmed(user: User, author: Author, reason: str) -> str:
+    close_account(user=user, author=author, reason=reason, confirmed=True)
+    return "closed; its sessions and tokens have ended"
+
+
+def _open(user: User, author: Author, reason: str) -> str:
+    open_account(user=user, author=author, reason=reason)
+    return "open again; make a link for a new password"
+
+
+@admin.register(User)
+class AccountAdmin(Editable):
+    """Accounts are made by invitations, closed and opened with a reason; nobody sets a password for another."""
+
+    list_display = ["username", "first_name", "last_name", "email", "is_active", "is_superuser", "last_login"]
+    list_filter = ["is_active", "is_superuser"]
+    search_fields = ["username", "first_name", "last_name", "email"]
+    ordering = ["username"]
+    fields = [
+        "username", "first_name", "last_name", "email", "is_active", "is_staff", "is_superuser", "last_login",
+        "date_joined",
+    ]  # fmt: skip
+    readonly_fields = ["username", "is_active", "last_login", "date_joined"]
+    actions = [
+        LinkAction(
+            "make a link for a new password",
+            "new-password",
+            lambda user, author, reason: make_password_link(user=user, author=author).secret,
+        ),
+        ReasonedAction("close the account", None, _close),
+        ReasonedAction("close the account, though a lab loses its last of a role", None, _close_confirmed),
+        ReasonedAction("open the account again", None, _open),
+    ]
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+admin.site.unregister(Lab)
+
+
+@admin.register(Lab)
+class InvitingLabAdmin(LabAdmin):
+    """With the way for a new lab to get its first administrator."""
+
+    actions = [
+        LinkAction(
+            "invite an administrator",
+            "join",
+            lambda lab, author, reason: invite(lab=lab, role=Role.ADMINISTRATOR, author=author, note=reason).secret,
+        )
+    ]
 
 
 class Removable(ReadOnly):
@@ -25,6 +109,22 @@ class ApiTokenAdmin(Removable):
     list_select_related = ["user"]
     search_fields = ["name", "user__username", "token_key"]
     fields = ["token_key", "name", "user", "scope_names", "created", "expiry", "last_used_at", "made_by"]
+
+
+@admin.register(OneTimeLink)
+class OneTimeLinkAdmin(ReadOnly):
+    list_display = ["kind", "lab", "role", "user", "note", "made_by", "made_at", "expires_at", "state"]
+    list_filter = ["kind", "lab"]
+    list_select_related = ["lab", "user", "made_by"]
+    search_fields = ["note", "user__username"]
+    exclude = ["digest"]
+
+
+@admin.register(ExternalIdentity)
+class ExternalIdentityAdmin(Removable):
+    list_display = ["issuer", "subject", "user", "seen_at"]
+    list_select_related = ["user"]
+    search_fields = ["subject", "user__username"]
 
 
 @admin.register(SignInFailure)

@@ -25,6 +25,8 @@ SECTION_OF = {
     "jobs:log": "runs",
     "jobs": "targets",
     "record": "decisions",
+    "account": "account",
+    "labs": "account",
 }
 
 

@@ -161,6 +161,7 @@ TITLES = {
     403: "Not allowed",
     404: "Not found",
     409: "It has changed in the meantime",
+    410: "That is gone",
     411: "Its length is missing",
     413: "Too large",
     502: "Something outside failed",

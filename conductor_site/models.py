@@ -8,11 +8,11 @@ from django.utils import timezone
 from knox.models import AbstractAuthToken
 
 from record.access import Scope
-from record.models import Lab, Role
+from record.models import Identified, Lab, Role
 
 
 class ApiToken(AbstractAuthToken):
-    """A token for the API, of a person or an agent, kept as a hash. `token_key`, its first letters, tells tokens apart."""
+    """A token for the API, of a person or an agent, kept as a hash; `token_key`, its first letters, names it."""
 
     name = models.CharField(max_length=80, help_text="what it is for, in its owner's words")
     scopes = models.JSONField(default=list, help_text="names of record.access.Scope")
@@ -54,8 +54,8 @@ class LinkState(models.TextChoices):
     EXPIRED = "expired"
 
 
-class OneTimeLink(models.Model):
-    """A link that lets whoever holds it in once: into a lab, or to a new password. Its secret is kept as a hash only."""
+class OneTimeLink(Identified):
+    """A link that lets whoever holds it in once: into a lab, or to a new password. Of its secret a hash is kept."""
 
     kind = models.CharField(max_length=12, choices=LinkKind)
     digest = models.CharField(max_length=64, unique=True, help_text="SHA-256 of the secret")

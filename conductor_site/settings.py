@@ -61,6 +61,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "conductor_site.accounts.sessions.SessionLimits",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "conductor_site.middleware.ErrorsInWords",
@@ -140,7 +141,10 @@ SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if env_bool("CONDU
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
-SESSION_COOKIE_AGE = 14 * 24 * 3600
+# A session ends when nobody used it for so long, and in any case so long after signing in.
+SESSION_IDLE_S = env_int("CONDUCTOR_SESSION_IDLE_H", 72, minimum=1) * 3600
+SESSION_LONGEST_S = env_int("CONDUCTOR_SESSION_LONGEST_D", 14, minimum=1) * 24 * 3600
+SESSION_COOKIE_AGE = SESSION_LONGEST_S
 
 # The name by which local targets belong to this machine.
 HOST_NAME = env_text("CONDUCTOR_HOST_NAME", "") or socket.gethostname()

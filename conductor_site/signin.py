@@ -24,6 +24,7 @@ from record.errors import ConductorError
 WINDOW_S = 15 * 60
 FAILURES_A_NAME = 10  # from one address, so that a stranger elsewhere can't lock a person out
 FAILURES_AN_ADDRESS = 50
+FAILURES_AN_ACCOUNT = 100  # from wherever: guessing from many addresses ends too, except for browsers that are known
 KNOWN_COOKIE = "conductor_known"
 KNOWN_FOR_S = 90 * 24 * 3600
 
@@ -46,8 +47,8 @@ def sign_in(*, request: HttpRequest, username: str, password: str) -> User:
     """The person with this name and password.
 
     Raises WrongPassword, or TooManyAttempts (`extra["wait_s"]`: seconds) after 10 failures for one name from one
-    address (or in a browser that is known to be theirs), or 50 from one address, within 15 minutes. A failure is
-    counted in the database, so for all web workers.
+    address (or in a browser that is known to be theirs), 50 from one address, or 100 for one name from anywhere, within
+    15 minutes. A failure is counted in the database, so for all web workers.
     """
     address, browser = _address(request), known_browser(request, username)
     ensure_open(username=username, address=address, browser=browser)
@@ -58,12 +59,27 @@ def sign_in(*, request: HttpRequest, username: str, password: str) -> User:
     return user
 
 
+def check_own_password(*, request: HttpRequest, user: User, password: str) -> None:
+    """Whether who sits at the page knows the account's password; counted as sign_in counts. Raises as it does."""
+    name = user.get_username()
+    address, browser = _address(request), known_browser(request, name)
+    ensure_open(username=name, address=address, browser=browser)
+    if not user.check_password(password):
+        note_failure(username=name, address=address, browser=browser)
+        raise WrongPassword("That is not your password as it is now.")
+
+
 def ensure_open(*, username: str, address: str | None, browser: str = "") -> None:
     """Raise TooManyAttempts while the door is closed for this name or this address; for a known browser, for itself."""
     since = timezone.now() - timedelta(seconds=WINDOW_S)
     recent = SignInFailure.objects.filter(at__gt=since)
     strangers = recent.filter(Q(address=address), browser="")
-    counted = [(strangers.filter(username=_folded(username)), FAILURES_A_NAME), (strangers, FAILURES_AN_ADDRESS)]
+    of_name = recent.filter(username=_folded(username), browser="")
+    counted = [
+        (strangers.filter(username=_folded(username)), FAILURES_A_NAME),
+        (strangers, FAILURES_AN_ADDRESS),
+        (of_name, FAILURES_AN_ACCOUNT),
+    ]
     if browser:
         counted = [(recent.filter(browser=browser), FAILURES_A_NAME)]
     for failures, limit in counted:

@@ -5,11 +5,17 @@ from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 
 from conductor_site import views
+from conductor_site.accounts import urls as accounts
+from conductor_site.accounts import views as account_views
 
 urlpatterns = [
     path("", views.home, name="home"),
     path("sign-in/", views.SignIn.as_view(), name="login"),
     path("sign-out/", LogoutView.as_view(), name="logout"),
+    path("account/", include((accounts.account, "account"))),
+    path("labs/", include((accounts.labs, "labs"))),
+    path("join/<str:secret>/", account_views.join, name="join"),
+    path("new-password/<str:secret>/", account_views.new_password, name="new-password"),
     path("runs/", include("runs.urls")),
     path("gates/", include("gates.urls")),
     path("decisions/", include("record.urls")),

@@ -1,21 +1,22 @@
 """The admin of labs, their members, decisions and events. The record is read here, never written."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import admin
+from django.contrib.auth.models import User
 from django.http import HttpRequest
 
 from record.access import Ability
-from record.backoffice import Editable, ReadOnly, ReasonedAction, short
-from record.models import ChainHead, Decision, Event, Lab, Membership, Statement
+from record.backoffice import Editable, ReadOnly, ReadOnlyInline, ReasonedAction, short
+from record.members import set_roles
+from record.models import AgentAccount, ChainHead, Decision, Door, Event, Lab, Membership, Statement
 from record.services import Author, strike_statement
 
 
-class MembershipInline(admin.TabularInline):
+class MembershipInline(ReadOnlyInline):
     model = Membership
-    extra = 0
-    autocomplete_fields = ["user"]
+    fields = ["user", "role"]
 
 
 @admin.register(Lab)
@@ -31,16 +32,39 @@ class LabAdmin(Editable):
         return {} if obj else {"slug": ("name",)}
 
 
+def _remove(membership: Membership, author: Author, reason: str) -> str:
+    lab, user = membership.lab, membership.user
+    roles = set(Membership.objects.filter(lab=lab, user=user).values_list("role", flat=True))
+    set_roles(lab=lab, user=user, roles=roles - {membership.role}, author=author, reason=reason)
+    return "removed"
+
+
 @admin.register(Membership)
-class MembershipAdmin(Editable):
+class MembershipAdmin(ReadOnly):
+    """Roles are added and taken away by the service, which records who did it and minds the last of a role."""
+
     list_display = ["user", "lab", "role"]
     list_filter = ["role", "lab"]
     list_select_related = ["user", "lab"]
     autocomplete_fields = ["user", "lab"]
     search_fields = ["user__username", "lab__name"]
+    actions = [ReasonedAction("remove", None, _remove)]
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return request.user.is_active and request.user.is_superuser
+
+    def save_model(self, request: HttpRequest, obj: Membership, form: Any, change: bool) -> None:
+        roles = Membership.objects.filter(lab=obj.lab, user=obj.user).values_list("role", flat=True)
+        author = Author.person(cast(User, request.user), Door.ADMIN)
+        set_roles(lab=obj.lab, user=obj.user, roles={*roles, obj.role}, author=author)
+        obj.pk = Membership.objects.get(lab=obj.lab, user=obj.user, role=obj.role).pk
+
+
+@admin.register(AgentAccount)
+class AgentAccountAdmin(ReadOnly):
+    list_display = ["user", "lab", "made_by", "made_at"]
+    list_select_related = ["user", "lab", "made_by"]
+    search_fields = ["user__username"]
 
 
 @admin.register(ChainHead)

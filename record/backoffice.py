@@ -67,7 +67,8 @@ class ReadOnlyInline(admin.TabularInline):
 class ReasonedAction:
     """An admin action: asks for a reason on a page of its own, then calls `carry_out(row, author, reason)` a row.
 
-    With `asks` false it acts at once, and the reason is empty: for what is merely tried again.
+    Without an `ability` the service itself asks who may. With `asks` false it acts at once, and the reason is empty:
+    for what is merely tried again.
     Every row is a transaction of the service's own; a refusal is shown in its words and the others go on.
     """
 
@@ -76,7 +77,7 @@ class ReasonedAction:
     def __init__(
         self,
         verb: str,
-        ability: str,
+        ability: str | None,
         carry_out: Callable[[Any, Author, str], Any],
         *,
         lab_of: Callable[[Any], int] = lambda row: row.lab_id,
@@ -122,7 +123,8 @@ class ReasonedAction:
     ) -> None:
         for row in rows:
             try:
-                require(request.user, self.ability, self.lab_of(row))
+                if self.ability is not None:
+                    require(request.user, self.ability, self.lab_of(row))
                 answer = self.carry_out(row, Author.person(request.user, Door.ADMIN), reason)  # type: ignore[arg-type]
             except ConductorError as error:
                 model_admin.message_user(request, f"{row}: {error.message}", messages.ERROR)

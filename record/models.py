@@ -51,7 +51,7 @@ class Membership(models.Model):
 
 
 class AgentAccount(models.Model):
-    """Marks an account as a program's that judges or reads for one lab. It is never unmarked: what it did stays an agent's."""
+    """Marks an account as that of a program that works for one lab. It is never unmarked."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="agent_account"

@@ -56,6 +56,11 @@ class Author:
         return cls(kind, name, door, user)
 
     @classmethod
+    def command_line(cls) -> "Author":
+        """Whoever has a shell where Conductor runs; who that is, the machine knows and we don't."""
+        return cls(ActorKind.POLICY, "command line", Door.CLI)
+
+    @classmethod
     def policy(cls, name: str) -> "Author":
         return cls(ActorKind.POLICY, name, Door.POLICY)
 

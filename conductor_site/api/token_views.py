@@ -33,7 +33,10 @@ class TokenInput(StrictSerializer):
     password = serializers.CharField(max_length=4096, trim_whitespace=False, write_only=True)
     name = serializers.CharField(max_length=80, default="API", help_text="what the token is for")
     scopes = serializers.MultipleChoiceField(
-        choices=Scope.choices, default=DEFAULT_SCOPES, allow_empty=False, help_text="what it may be used for"
+        choices=Scope.choices,
+        default=lambda: {scope.value for scope in DEFAULT_SCOPES},
+        allow_empty=False,
+        help_text="what it may be used for; read, operate and decide where nothing is said",
     )
     life_h = serializers.IntegerField(
         min_value=1, max_value=LONGEST_LIFE_H, default=DEFAULT_LIFE_H, help_text="hours until it expires"
@@ -66,7 +69,7 @@ class TokenView(APIView):
     def get_permissions(self) -> list[Any]:
         if self.request.method == "POST":
             return [AllowAny()]
-        return super().get_permissions()[: 1 if self.request.method == "DELETE" else None]
+        return list(super().get_permissions()[: 1 if self.request.method == "DELETE" else None])
 
     @extend_schema(
         operation_id="token_create",

@@ -74,7 +74,7 @@ def make_token(
     life_h: int = DEFAULT_LIFE_H,
     made_by: User | None = None,
 ) -> Any:
-    """A new token (row, secret); the secret can't be had again. Beyond fifty tokens, an account's oldest are removed."""
+    """A new token (row, secret); the secret can't be had again. Beyond fifty, an account's oldest are removed."""
     kept_scopes = [scope.value for scope in Scope if scope in set(scopes)]
     expiry = timedelta(hours=life_h)
     row, token = ApiToken.objects.create(user=user, expiry=expiry, name=name, scopes=kept_scopes, made_by=made_by)

@@ -14,6 +14,24 @@ GET    login                   -          200 302 302 302 302 302
 POST   logout                  -          302 302 302 302 302 302
 GET    healthz                 -          503 503 503 503 503 503
 GET    metrics                 -          404 404 404 404 404 404
+GET    account:me              -          302 200 200 200 200 200
+GET    account:password        -          302 200 200 200 200 200
+POST   account:password        -          302 400 400 400 400 400
+POST   account:new-token       -          302 200 200 200 200 200
+POST   account:revoke-token    -          302 404 404 404 404 404
+GET    join                    -          410 410 410 410 410 410
+GET    new-password            -          410 410 410 410 410 410
+GET    labs:members            lab        302 404 200 200 200 200
+POST   labs:add                lab        302 404 403 403 403 302
+GET    labs:member             lab,member 302 404 403 403 403 200
+POST   labs:member             lab,member 302 404 403 403 403 302
+POST   labs:password-link      lab,member 302 404 403 403 403 200
+POST   labs:agent-token        lab,agent  302 404 403 403 403 200
+POST   labs:revoke-agent-token lab,agent,agent_token 302 404 403 403 403 302
+POST   labs:close-agent        lab,agent  302 404 403 403 403 302
+POST   labs:invite             lab        302 404 403 403 403 200
+POST   labs:revoke-invitation  lab,invitation 302 404 403 403 403 302
+POST   labs:new-agent          lab        302 404 403 403 403 302
 GET    runs:list               -          302 200 200 200 200 200
 GET    runs:new                -          302 200 403 200 403 200
 POST   runs:new                -          302 200 403 302 403 302
@@ -133,6 +151,13 @@ BODIES: dict[str, dict[str, Any]] = {
         "species": "alpha",
         "preset": "small",
     },
+    "account:new-token": {"name": "notebook", "scopes": "read", "life_d": "30"},
+    "labs:add": {"username": "outsider", "role": "viewer"},
+    "labs:member": {"roles": "operator"},
+    "labs:agent-token": {"name": "reading", "scopes": "read", "life_d": "30"},
+    "labs:close-agent": {"reason": "it is not needed"},
+    "labs:invite": {"role": "viewer", "life_d": "7", "note": "a guest"},
+    "labs:new-agent": {"name": "second", "roles": "viewer"},
     "gates:decide": {"verdict": "approve", "shift": "4.5", "seen_digest": "d" * 64},
     "gates:delegate": {"to_username": "administrator", "reason": "she knows this sample"},
     "gates:reopen": {"reason": "new fiducials"},
@@ -152,6 +177,9 @@ BODIES: dict[str, dict[str, Any]] = {
 
 # Values of the parameters of URLs that name no thing of the world.
 ARGUMENTS: dict[str, dict[str, Any]] = {
+    "account:revoke-token": {"token_key": "nobodys"},
+    "join": {"secret": "nobodys"},
+    "new-password": {"secret": "nobodys"},
     "api:nowhere": {"address": "v1/rnus/"},
     "api:one-token": {"token_key": "nobodys"},
 }

@@ -11,12 +11,15 @@ from django.contrib.auth.models import User
 from django.test import override_settings
 from django.utils import timezone
 
+from conductor_site.accounts.links import make_link
+from conductor_site.api.tokens import make_token
+from conductor_site.models import ApiToken, LinkKind, OneTimeLink
 from gates.models import Ballot, Evidence, Gate
 from gates.store import put
 from jobs.models import Job, Target
-from record.models import Decision, Door, Event, Lab
+from record.models import Decision, Door, Event, Lab, Role
 from record.services import Author, record_event
-from record.tests.factories import decide
+from record.tests.factories import decide, make_agent, make_person
 from runs.models import Phase, Pipeline, Run, Species, TiltSeries
 from runs.services.create import create_run
 from runs.tests.factories import write_pipeline
@@ -58,6 +61,10 @@ class World:
     ballot: Ballot
     decision: Decision
     event: Event
+    member: User
+    agent: User
+    agent_token: ApiToken
+    invitation: OneTimeLink
 
 
 def stores_in(folder: Path) -> override_settings:
@@ -107,6 +114,10 @@ def make_world(lab: Lab, person: User, folder: Path, *, name: str = "first") -> 
         ballot=ballot,
         decision=decision,
         event=event,
+        member=make_person(f"member-{name}", lab, Role.VIEWER),
+        agent=(agent := make_agent(f"reader-{name}", lab, Role.VIEWER)),
+        agent_token=make_token(user=agent, name="reading", scopes=["read"])[0],
+        invitation=make_link(kind=LinkKind.INVITATION, life_h=1, lab=lab, role="viewer", made_by=person).row,
     )
 
 

@@ -1,0 +1,22 @@
+"""What accounts may be called."""
+
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+
+from record.errors import BadInput
+
+AGENT_PREFIX = "agent-"  # agents' user names begin so, and nobody else's
+
+
+def checked_username(name: str) -> str:
+    """The user name that a person may have. Raises BadInput; two that differ in case alone are one."""
+    name = User.normalize_username(name.strip())
+    try:
+        User._meta.get_field("username").clean(name, None)
+    except ValidationError as error:
+        raise BadInput(" ".join(error.messages)) from error
+    if name.lower().startswith(AGENT_PREFIX):
+        raise BadInput(f"Names that begin with {AGENT_PREFIX} are for agents. Choose another.")
+    if User.objects.filter(username__iexact=name).exists():
+        raise BadInput(f"The user name {name} is taken. Choose another, or sign in with it.")
+    return name
