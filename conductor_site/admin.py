@@ -72,7 +72,7 @@ class AccountAdmin(Editable):
             lambda user, author, reason: make_password_link(user=user, author=author).secret,
         ),
         ReasonedAction("close the account", None, _close),
-        ReasonedAction("close the account, though a lab loses its last of a role", None, _close_confirmed),
+        ReasonedAction("close the account even if a lab loses its last of a role", None, _close_confirmed),
         ReasonedAction("open the account again", None, _open),
     ]
 

@@ -4,8 +4,11 @@ import ipaddress
 import os
 import pwd
 import re
+from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -100,6 +103,65 @@ def env_secret(name: str, fallback_file: Path | None = None) -> str:
         raise ImproperlyConfigured(f"{whose}, which {_user()} can't read or make ({error.strerror})") from None
     except UnicodeDecodeError:
         raise ImproperlyConfigured(f"{name} is to be read from {path}, which holds no text") from None
+
+
+@dataclass(frozen=True)
+class Organisation:
+    """An OpenID Connect provider. `roles`: group -> (slug of a lab, role) pairs."""
+
+    issuer: str
+    client_id: str
+    client_secret: str
+    name: str
+    scopes: str
+    algorithm: str
+    groups_claim: str
+    roles: dict[str, tuple[tuple[str, str], ...]]
+
+
+def is_private(address: str) -> bool:
+    """Whether nobody on the way can read what goes to this address: TLS, or this machine itself."""
+    parts = urlsplit(address)
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1"))
+
+
+def env_organisation(roles: Collection[str]) -> Organisation | None:
+    """The provider that CONDUCTOR_OIDC_ISSUER names, with the rest of CONDUCTOR_OIDC_*; None where there is none.
+
+    `roles` are those that a group can give. Raises ImproperlyConfigured with the name of what is missing or wrong.
+    """
+    issuer = env_text("CONDUCTOR_OIDC_ISSUER", "")
+    if not issuer:
+        return None
+    if not is_private(issuer):
+        raise ImproperlyConfigured("CONDUCTOR_OIDC_ISSUER must begin with https://")
+    client_id, secret = env_text("CONDUCTOR_OIDC_CLIENT_ID", ""), env_secret("CONDUCTOR_OIDC_CLIENT_SECRET")
+    if not client_id or not secret:
+        raise ImproperlyConfigured("CONDUCTOR_OIDC_ISSUER needs CONDUCTOR_OIDC_CLIENT_ID and _CLIENT_SECRET (or _FILE)")
+    return Organisation(
+        issuer=issuer,
+        client_id=client_id,
+        client_secret=secret,
+        name=env_text("CONDUCTOR_OIDC_NAME", "your organisation"),
+        scopes=env_text("CONDUCTOR_OIDC_SCOPES", "openid profile email"),
+        algorithm=env_choice("CONDUCTOR_OIDC_ALGORITHM", "RS256", ["RS256", "RS384", "RS512", "ES256", "ES384"]),
+        groups_claim=env_text("CONDUCTOR_OIDC_GROUPS_CLAIM", "groups"),
+        roles=_group_roles(env_text("CONDUCTOR_OIDC_ROLES", ""), roles),
+    )
+
+
+def _group_roles(text: str, roles: Collection[str]) -> dict[str, tuple[tuple[str, str], ...]]:
+    """`group=lab:role; …` as a table; a group's name may hold commas and equal signs, as those of LDAP do."""
+    found: dict[str, tuple[tuple[str, str], ...]] = {}
+    for entry in filter(None, map(str.strip, text.split(";"))):
+        group, _, place = entry.rpartition("=")
+        lab, _, role = place.strip().rpartition(":")
+        if not group.strip() or not lab or role not in roles:
+            raise ImproperlyConfigured(
+                f"CONDUCTOR_OIDC_ROLES: {entry!r} is not group=lab:role, with a role out of {', '.join(roles)}"
+            )
+        found[group.strip()] = (*found.get(group.strip(), ()), (lab, role))
+    return found
 
 
 def env_database(default: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from conductor_site.env import (
     env_int,
     env_list,
     env_networks,
+    env_organisation,
     env_prefix,
     env_secret,
     env_text,
@@ -107,6 +108,11 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
+# An OpenID Connect provider whose people sign in without a password here, and whose groups give roles.
+OIDC = env_organisation(["viewer", "operator", "reviewer", "administrator"])
+AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend"]
+if OIDC is not None:
+    AUTHENTICATION_BACKENDS.append("conductor_site.accounts.oidc.OrganisationBackend")
 LOGIN_URL = "login"
 CSRF_FAILURE_VIEW = "conductor_site.views.csrf_failure"
 LOGIN_REDIRECT_URL = "home"

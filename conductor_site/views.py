@@ -43,6 +43,9 @@ class SignIn(LoginView):
             return HttpResponse(status=204, headers={"HX-Redirect": reverse("login")})
         return super().get(request, *args, **kwargs)
 
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(**kwargs) | {"organisation": settings.OIDC}
+
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         response = super().form_valid(form)
         remember_browser(self.request, response, form.get_user())

@@ -75,6 +75,7 @@ KINDS: dict[str, Kind] = {
     "target.check": Kind("target checked"),
     "member.change": Kind("roles of a member changed", notable=True),
     "member.invite": Kind("invitation into the lab"),
+    "member.kept": Kind("last of a role kept though no group gives it", notable=True),
     "account.close": Kind("account closed", notable=True),
     "account.open": Kind("account opened again", notable=True),
     "account.password": Kind("password set by a link"),

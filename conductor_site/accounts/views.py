@@ -3,11 +3,12 @@
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import login, update_session_auth_hash
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.models import User
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
@@ -95,13 +96,13 @@ def join(request: HttpRequest, secret: str) -> HttpResponse:
     form = JoinForm(request.POST if request.method == "POST" else None)
     context: dict[str, Any] = {"link": link, "form": form}
     if request.method != "POST" or not form.is_valid():
-        return _sealed(render(request, "accounts/join.html", context, status=400 if form.is_bound else 200))
+        return render(request, "accounts/join.html", context, status=400 if form.is_bound else 200)
     given = dict(form.cleaned_data)
     given.pop("new_password2")
     try:
         user = accept_with_new_account(secret=secret, password=given.pop("new_password1"), **given)
     except ConductorError as refusal:
-        return _sealed(render(request, "accounts/join.html", context | {"refusal": refusal}, status=refusal.status))
+        return render(request, "accounts/join.html", context | {"refusal": refusal}, status=refusal.status)
     return _welcome(request, user, f"Welcome: you are {link.role} of {link.lab}.")
 
 
@@ -114,30 +115,55 @@ def new_password(request: HttpRequest, secret: str) -> HttpResponse:
     form = TwicePassword(request.POST if request.method == "POST" else None)
     context: dict[str, Any] = {"link": link, "form": form}
     if request.method != "POST" or not form.is_valid():
-        return _sealed(render(request, "accounts/new_password.html", context, status=400 if form.is_bound else 200))
+        return render(request, "accounts/new_password.html", context, status=400 if form.is_bound else 200)
     try:
         user = set_password_by_link(secret=secret, password=form.cleaned_data["new_password1"])
     except ConductorError as refusal:
         page = context | {"refusal": refusal}
-        return _sealed(render(request, "accounts/new_password.html", page, status=refusal.status))
+        return render(request, "accounts/new_password.html", page, status=refusal.status)
     return _welcome(
         request, user, "Your new password is set. Other browsers are signed out, and your tokens have ended."
     )
 
 
+@login_not_required
+@never_cache
+@require_safe
+def organisation(request: HttpRequest) -> HttpResponseBase:
+    """To the organisation's provider, to sign in there."""
+    return _provider("Begin", request)
+
+
+@login_not_required
+@never_cache
+@require_safe
+def organisation_return(request: HttpRequest) -> HttpResponseBase:
+    """Back from the organisation's provider."""
+    return _provider("Return", request)
+
+
 def shown_once(request: HttpRequest, *, title: str, value: str, told: str, until: datetime, back: str) -> HttpResponse:
     """A page with a secret that can't be shown again."""
     context = {"title": title, "value": value, "told": told, "until": until, "back": back}
-    return _sealed(render(request, "accounts/shown_once.html", context))
+    return render(request, "accounts/shown_once.html", context)
+
+
+def _provider(view: str, request: HttpRequest) -> HttpResponseBase:
+    """The view of that name, which brings a cryptographic library with it: imported only where a provider is set up."""
+    if settings.OIDC is None:
+        raise Http404("This installation has no provider to sign in through.")
+    from conductor_site.accounts import oidc
+
+    return getattr(oidc, view).as_view()(request)
 
 
 def _join_signed_in(request: HttpRequest, secret: str, context: dict[str, Any]) -> HttpResponse:
     if request.method != "POST":
-        return _sealed(render(request, "accounts/join_as.html", context))
+        return render(request, "accounts/join_as.html", context)
     try:
         lab = accept_with_account(secret=secret, user=_user(request))
     except ConductorError as refusal:
-        return _sealed(render(request, "accounts/join_as.html", context | {"refusal": refusal}, status=refusal.status))
+        return render(request, "accounts/join_as.html", context | {"refusal": refusal}, status=refusal.status)
     messages.success(request, f"You are {context['link'].role} of {lab.name} now.")
     return redirect("home")
 
@@ -167,10 +193,3 @@ def _user(request: HttpRequest) -> User:
     user = page_author(request).user
     assert user is not None  # noqa: S101 - a page's author has signed in
     return user
-
-
-def _sealed(response: HttpResponse) -> HttpResponse:
-    """The page's address or text is a secret: tell it to no other page, and keep no copy."""
-    response.headers["Referrer-Policy"] = "same-origin"
-    response.headers["Cache-Control"] = "no-store"
-    return response

@@ -21,6 +21,8 @@ POST   account:new-token       -          302 200 200 200 200 200
 POST   account:revoke-token    -          302 404 404 404 404 404
 GET    join                    -          410 410 410 410 410 410
 GET    new-password            -          410 410 410 410 410 410
+GET    oidc-begin              -          404 404 404 404 404 404
+GET    oidc-callback           -          404 404 404 404 404 404
 GET    labs:members            lab        302 404 200 200 200 200
 POST   labs:add                lab        302 404 403 403 403 302
 GET    labs:member             lab,member 302 404 403 403 403 200
