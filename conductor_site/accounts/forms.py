@@ -57,7 +57,7 @@ class AddForm(forms.Form):
 
 
 class RolesForm(forms.Form):
-    """All roles of one member; none of them: no member any more. `confirmed` is asked for only when it is needed."""
+    """All roles of one member; none of them: no member any more. `without` are roles that nobody would have then."""
 
     roles = forms.MultipleChoiceField(
         label="Roles", choices=ROLE_CHOICES, required=False, widget=forms.CheckboxSelectMultiple
@@ -69,13 +69,14 @@ class RolesForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 2, "maxlength": REASON_CHARS}),
         help_text="Kept in the record under your name.",
     )
-    confirmed = forms.BooleanField(label="Yes, the lab is to be left without", required=False)
+    confirmed = forms.BooleanField(required=False)
 
-    def __init__(self, *args: Any, asks: bool = False, agent: bool = False, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, without: str = "", agent: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if agent:
             self.fields["roles"].choices = AGENT_ROLE_CHOICES  # type: ignore[attr-defined]
-        if not asks:
+        self.fields["confirmed"].label = f"Yes, the lab is to have no {without}"
+        if not without:
             del self.fields["confirmed"]
 
 

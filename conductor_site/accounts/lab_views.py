@@ -96,9 +96,9 @@ def member(request: HttpRequest, pk: int, member: int) -> HttpResponse:
     user = _member(lab, member)
     is_agent = kind_of(user) == ActorKind.AGENT
     roles = in_order(Membership.objects.filter(lab=lab, user=user).values_list("role", flat=True))
-    asks = "confirmed" in request.POST
+    without = "such role" if "confirmed" in request.POST else ""
     form = RolesForm(
-        request.POST if request.method == "POST" else None, initial={"roles": roles}, agent=is_agent, asks=asks
+        request.POST if request.method == "POST" else None, initial={"roles": roles}, agent=is_agent, without=without
     )
     context: dict[str, Any] = {
         "lab": lab,
@@ -118,7 +118,7 @@ def member(request: HttpRequest, pk: int, member: int) -> HttpResponse:
     try:
         set_roles(lab=lab, user=user, author=page_author(request), **form.cleaned_data)
     except LastOfRole as refusal:
-        again = RolesForm(request.POST, agent=is_agent, asks=True)
+        again = RolesForm(request.POST, agent=is_agent, without=" and no ".join(refusal.extra["roles"]))
         page = context | {"form": again, "refusal": refusal}
         return render(request, "accounts/member.html", page, status=refusal.status)
     except ConductorError as refusal:

@@ -55,11 +55,11 @@ def test_roles_are_changed_on_the_members_page(lab: Lab, people: People, client:
 def test_the_last_reviewer_goes_only_when_that_is_confirmed(lab: Lab, people: People, client: Client) -> None:
     client.force_login(people.administrator)
     url = reverse("labs:member", args=[lab.pk, people.reviewer.pk])
-    assert "be left without" not in client.get(url).content.decode()
+    assert "is to have no" not in client.get(url).content.decode()
     refused = client.post(url, {"reason": "moved away"})
     assert refused.status_code == 409
     page = refused.content.decode()
-    assert "the last reviewer" in page and "be left without" in page and "moved away" in page
+    assert "the last reviewer" in page and "Yes, the lab is to have no reviewer" in page and "moved away" in page
     assert client.post(url, {"reason": "moved away", "confirmed": "on"}).status_code == 302
     assert Decision.objects.get().override
     assert not Membership.objects.filter(user=people.reviewer).exists()
