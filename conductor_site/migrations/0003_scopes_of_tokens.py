@@ -23,7 +23,7 @@ def empty(apps, schema_editor):
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('conductor_site', '0001_initial'),
+        ('conductor_site', '0002_drop_unused_token_table'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

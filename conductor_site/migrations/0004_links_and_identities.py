@@ -10,7 +10,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('conductor_site', '0002_scopes_of_tokens'),
+        ('conductor_site', '0003_scopes_of_tokens'),
         ('record', '0002_accounts_of_agents'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
