@@ -122,9 +122,21 @@ class OneTimeLinkAdmin(ReadOnly):
 
 @admin.register(ExternalIdentity)
 class ExternalIdentityAdmin(Removable):
+    """Added here to join an account that was made on this site with one of the organisation."""
+
     list_display = ["issuer", "subject", "user", "seen_at"]
+    fields = ["issuer", "subject", "user"]
+    autocomplete_fields = ["user"]
     list_select_related = ["user"]
     search_fields = ["subject", "user__username"]
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return request.user.is_active and request.user.is_superuser
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        if db_field.name == "user":
+            kwargs["queryset"] = User.objects.filter(agent_account=None)
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
 
 @admin.register(SignInFailure)

@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from gates import services
-from gates.models import Ballot, Evidence, Gate
+from gates.models import Ballot, Evidence, Gate, Suggestion
 from record.access import Ability
 from record.backoffice import ReadOnly, ReadOnlyInline, ReasonedAction, short
 from record.services import Author
@@ -64,6 +64,14 @@ class BallotAdmin(ReadOnly):
     list_filter = ["verdict", "door"]
     list_select_related = ["gate"]
     search_fields = ["voter_name", "reason"]
+
+
+@admin.register(Suggestion)
+class SuggestionAdmin(ReadOnly):
+    list_display = ["id", "gate", "author_name", "verdict", "at"]
+    list_filter = ["verdict"]
+    list_select_related = ["gate"]
+    search_fields = ["author_name", "reason"]
 
 
 @admin.register(Evidence)

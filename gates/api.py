@@ -18,7 +18,7 @@ from rest_framework.serializers import BaseSerializer
 from gates import services
 from gates.describe import describe_form
 from gates.inbox import waiting_for
-from gates.models import Ballot, Evidence, Gate
+from gates.models import Ballot, Evidence, Gate, Suggestion
 from gates.protocols import find_protocol
 from gates.services import may_answer
 from gates.store import CSV, JPEG, JSON_TYPE, PNG, TEXT, TSV, read_evidence
@@ -44,6 +44,14 @@ class BallotOutput(serializers.ModelSerializer[Ballot]):
     class Meta:
         model = Ballot
         fields = ["voter_name", "voter_kind", "door", "verdict", "answers", "reason", "digest", "at", "replaced_at"]
+
+
+class SuggestionOutput(serializers.ModelSerializer[Suggestion]):
+    author = serializers.CharField(source="author.username")
+
+    class Meta:
+        model = Suggestion
+        fields = ["author", "author_name", "verdict", "answers", "reason", "digest", "at", "replaced_at"]
 
 
 class GateOutput(serializers.ModelSerializer[Gate]):
@@ -101,6 +109,7 @@ class GateDetail(GateOutput):
 
     evidence = EvidenceOutput(many=True, read_only=True)
     ballots = BallotOutput(many=True, read_only=True)
+    suggestions = SuggestionOutput(many=True, read_only=True, help_text="what agents would answer; counted nowhere")
     previous = serializers.PrimaryKeyRelatedField[Gate](read_only=True)
     next = serializers.SerializerMethodField(help_text="the iteration after this one, if it was reopened")
     intro = serializers.SerializerMethodField(help_text="what to look at, in words; mostly empty")
@@ -115,6 +124,7 @@ class GateDetail(GateOutput):
         fields = [
             *GateOutput.Meta.fields, "previous", "next", "policy", "suggestion", "figures", "notes", "digest",
             "intro", "replaces", "may_answer", "verdicts", "form", "evidence", "ballots",
+            "suggestions",
         ]  # fmt: skip
 
     def get_next(self, gate: Gate) -> int | None:
@@ -269,6 +279,30 @@ class Decide(GateCommand):
         return self.show({"message": answer.message, "decision": decision, "gate": self.queryset.get(pk=pk)})
 
 
+class SuggestInput(StrictSerializer):
+    """What an agent would answer, bound to what it read."""
+
+    verdict = serializers.CharField(max_length=60)
+    answers = serializers.DictField(default=dict, help_text="values of the gate's form, by the names of its fields")
+    reason = serializers.CharField(max_length=10_000, help_text="what the suggestion rests on")
+    digest = serializers.CharField(max_length=64, help_text="the gate's digest, as it was shown with the evidence")
+
+
+class Suggest(GateCommand):
+    """Say, as an agent, what you would answer. It is shown to the people who decide, and counted nowhere."""
+
+    input_class = SuggestInput
+    output_class = SuggestionOutput
+    operation = "gates_suggest"
+    scope = "decide"
+    success = 201
+
+    def post(self, request: Request, pk: int) -> Response:
+        given = self.given(request, self.find(request, pk))
+        digest = given.pop("digest")
+        return self.show(services.suggest_answer(gate_id=pk, author=author_of(request), seen_digest=digest, **given))
+
+
 class DelegateInput(StrictSerializer):
     to = serializers.CharField(max_length=150, help_text="user name of somebody who may answer gates in this lab")
     reason = serializers.CharField(max_length=10_000)
@@ -325,6 +359,7 @@ class RetryApplying(GateCommand):
 
 commands = [
     path("gates/<int:pk>/decide/", Decide.as_view(), name="gate-decide"),
+    path("gates/<int:pk>/suggest/", Suggest.as_view(), name="gate-suggest"),
     path("gates/<int:pk>/delegate/", Delegate.as_view(), name="gate-delegate"),
     path("gates/<int:pk>/reopen/", Reopen.as_view(), name="gate-reopen"),
     path("gates/<int:pk>/withdraw/", Withdraw.as_view(), name="gate-withdraw"),

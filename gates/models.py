@@ -120,6 +120,31 @@ class Ballot(models.Model):
         return f"{self.voter_name}: {self.verdict}"
 
 
+class Suggestion(models.Model):
+    """What an agent would answer at a gate. It counts for nothing; the people who decide see it beside the form."""
+
+    gate = models.ForeignKey(Gate, on_delete=models.PROTECT, related_name="suggestions")
+    author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="suggestions")
+    author_name = models.CharField(max_length=200)
+    verdict = models.CharField(max_length=60)
+    answers = models.JSONField(default=dict)
+    reason = models.TextField()
+    digest = models.CharField(max_length=64, help_text="of the evidence that the agent read")
+    at = models.DateTimeField(default=timezone.now)
+    replaced_at = models.DateTimeField(null=True, help_text="when the agent suggested something else in its place")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["gate", "author"], condition=models.Q(replaced_at=None), name="one_suggestion_an_agent"
+            )
+        ]
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return f"{self.author_name}: {self.verdict}"
+
+
 class EvidenceKind(models.TextChoices):
     IMAGE = "image"
     STACK = "stack", "slice of a stack"

@@ -61,6 +61,7 @@ KINDS: dict[str, Kind] = {
     "gate.fail_preparing": Kind("gate's evidence could not be prepared", notable=True),
     "gate.retry_preparing": Kind("gate's evidence is prepared again"),
     "gate.ballot": Kind("answer to a gate"),
+    "gate.suggest": Kind("an agent's suggestion at a gate"),
     "gate.decide": Kind("gate decided", notable=True),
     "gate.begin_applying": Kind("gate's decision being applied"),
     "gate.apply": Kind("gate's decision applied"),

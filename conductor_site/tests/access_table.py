@@ -105,6 +105,7 @@ GET    api:gate-list           -          401 200 200 200 200 200
 GET    api:gate-detail         gate       401 404 200 200 200 200
 GET    api:gate-waiting        -          401 200 200 200 200 200
 POST   api:gate-decide         gate       401 404 403 403 200 200
+POST   api:gate-suggest        gate       401 404 403 403 403 403
 POST   api:gate-delegate       gate       401 404 403 403 200 200
 POST   api:gate-reopen         ended_gate 401 404 403 403 201 201
 POST   api:gate-withdraw       gate       401 404 403 200 200 200
@@ -172,6 +173,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "runs:include": {"reason": "the streaks are gone"},
     "api:token": {"username": "viewer", "password": "a long enough password"},
     "api:gate-decide": {"verdict": "approve", "answers": {"shift": 4.5}, "digest": "d" * 64},
+    "api:gate-suggest": {"verdict": "approve", "answers": {"shift": 4.5}, "reason": "well tracked", "digest": "d" * 64},
     "api:gate-delegate": {"to": "administrator", "reason": "she knows this sample"},
     "api:gate-reopen": {"reason": "the series was measured anew"},
     "api:gate-withdraw": {"reason": "asked by mistake"},

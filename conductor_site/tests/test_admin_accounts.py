@@ -13,7 +13,7 @@ from conductor_site.models import ApiToken
 from conductor_site.tests.test_admin import act, said
 from record.access import Role
 from record.models import Decision, Lab, Membership
-from record.tests.factories import People
+from record.tests.factories import People, make_agent
 
 pytestmark = pytest.mark.django_db
 
@@ -89,3 +89,15 @@ def test_nobody_sets_a_password_for_another(keeper: User, people: People, client
 
 def test_the_admins_own_account_is_not_closed_by_itself(keeper: User, client: Client) -> None:
     assert "your own" in said(act(client, keeper, "close_the_account", "x"))[-1]
+
+
+def test_an_account_is_joined_with_one_of_the_organisation(
+    keeper: User, people: People, lab: Lab, client: Client
+) -> None:
+    url = reverse("admin:conductor_site_externalidentity_add")
+    body = {"issuer": "https://id.example.org", "subject": "8c1f", "user": people.viewer.pk}
+    assert client.post(url, body).status_code == 302
+    assert people.viewer.identities.get().subject == "8c1f"  # type: ignore[attr-defined]
+    agent = make_agent("reader", lab, Role.VIEWER)
+    assert client.post(url, body | {"subject": "other", "user": agent.pk}).status_code == 200
+    assert not agent.identities.exists()  # type: ignore[attr-defined]

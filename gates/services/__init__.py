@@ -8,6 +8,7 @@ from gates.services.delegating import delegate_gate
 from gates.services.preparing import prepare_gate, retry_preparing
 from gates.services.refusals import may_answer
 from gates.services.statements import last_decision
+from gates.services.suggesting import suggest_answer
 
 __all__ = [
     "Answer",
@@ -23,6 +24,7 @@ __all__ = [
     "request_gate",
     "retry_applying",
     "retry_preparing",
+    "suggest_answer",
     "time_out_gate",
     "withdraw_gate",
 ]

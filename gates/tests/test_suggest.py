@@ -1,0 +1,91 @@
+"""What agents suggest at a gate is shown beside the form, and counts for nothing."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from gates.errors import GateClosed, InvalidAnswers, NoSuchGate, ReasonOwed, StaleAnswer
+from gates.models import Ballot, Gate, Suggestion
+from gates.services import suggest_answer
+from gates.tests.doubles import answer, ask
+from record.access import Role
+from record.errors import BadInput, NotAllowed
+from record.models import Decision, Door, Event, Lab
+from record.services import Author
+from record.tests.factories import People, make_agent, make_lab
+
+
+@pytest.fixture
+def agent(lab: Lab) -> Author:
+    return Author.person(make_agent("reader", lab, Role.REVIEWER), Door.API)
+
+
+def suggest(gate: Gate, author: Author, verdict: str = "approve", **more: Any) -> Suggestion:
+    given = {"answers": {"threshold": 2.5}, "reason": "the residuals are low", "seen_digest": gate.digest} | more
+    return suggest_answer(gate_id=gate.pk, author=author, verdict=verdict, **given)
+
+
+def test_a_suggestion_is_kept_and_decides_nothing(lab: Lab, people: People, agent: Author) -> None:
+    gate = ask(lab)
+    made = suggest(gate, agent)
+    gate.refresh_from_db()
+    assert gate.state == "open"
+    assert not Ballot.objects.exists() and not Decision.objects.exists()
+    assert (made.author_name, made.verdict, made.digest) == ("agent-reader (agent)", "approve", gate.digest)
+    assert "agent-reader (agent) suggests" in Event.objects.get(kind="gate.suggest").message
+    assert answer(gate, people.reviewer).decision is not None
+
+
+def test_it_counts_in_no_quorum(lab: Lab, people: People, agent: Author) -> None:
+    gate = ask(lab, policy={"quorum": 2})
+    suggest(gate, agent)
+    assert answer(gate, people.reviewer).decision is None
+    assert answer(gate, people.administrator).decision is not None
+
+
+def test_a_later_one_replaces_it(lab: Lab, people: People, agent: Author) -> None:
+    gate = ask(lab)
+    suggest(gate, agent)
+    suggest(gate, agent, "reject", reason="on second thoughts")
+    assert [each.verdict for each in gate.suggestions.filter(replaced_at=None)] == ["reject"]
+    assert gate.suggestions.count() == 2
+
+
+def test_the_people_who_decide_see_it_escaped(lab: Lab, people: People, agent: Author, client: Client) -> None:
+    gate = ask(lab)
+    suggest(gate, agent, reason="<script>alert(1)</script> looks good")
+    client.force_login(people.reviewer)
+    page = client.get(reverse("gates:detail", args=[gate.pk])).content.decode()
+    assert "Suggested by agents" in page and "agent-reader (agent)" in page
+    assert "&lt;script&gt;alert(1)" in page and "<script>alert" not in page
+    shown = client.get(f"/api/v1/gates/{gate.pk}/").json()["suggestions"]
+    assert [(each["author"], each["verdict"]) for each in shown] == [("agent-reader", "approve")]
+
+
+def test_people_answer_and_viewers_only_look(lab: Lab, people: People) -> None:
+    gate = ask(lab)
+    with pytest.raises(NotAllowed, match="Answer the gate"):
+        suggest(gate, Author.person(people.reviewer, Door.API))
+    with pytest.raises(NotAllowed, match="role reviewer"):
+        suggest(gate, Author.person(make_agent("looker", lab, Role.VIEWER), Door.API))
+    stranger = make_agent("stranger", make_lab("third"), Role.REVIEWER)
+    with pytest.raises(NoSuchGate):
+        suggest(gate, Author.person(stranger, Door.API))
+    assert not Suggestion.objects.exists()
+
+
+def test_it_is_checked_like_an_answer(lab: Lab, people: People, agent: Author) -> None:
+    gate = ask(lab)
+    for error, changes in (
+        (StaleAnswer, {"seen_digest": "0" * 64}),
+        (BadInput, {"verdict": "perhaps"}),
+        (InvalidAnswers, {"answers": {"threshold": "many"}}),
+        (ReasonOwed, {"reason": " "}),
+    ):
+        with pytest.raises(error):
+            suggest(gate, agent, **changes)  # type: ignore[arg-type]
+    answer(gate, people.reviewer)
+    with pytest.raises(GateClosed):
+        suggest(gate, agent)
