@@ -42,6 +42,14 @@ def env_choice(name: str, default: str, choices: list[str]) -> str:
     return value
 
 
+def env_base_url(name: str) -> str:
+    """The address under which people reach the site, without a slash at its end; "" where it is not set."""
+    value = os.environ.get(name, "").rstrip("/")
+    if value and not re.fullmatch(r"https?://[A-Za-z0-9.\[\]:-]+(/[A-Za-z0-9._~-]+)*", value):
+        raise ImproperlyConfigured(f"{name}={value!r} is no address of a site: https://conductor.example.org")
+    return value
+
+
 def env_int(name: str, default: int, *, minimum: int = 0, maximum: int | None = None) -> int:
     """A whole number from `minimum` up to `maximum`; raises ImproperlyConfigured for anything else."""
     raw = os.environ.get(name)

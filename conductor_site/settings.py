@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 
 from conductor_site.env import (
+    env_base_url,
     env_bool,
     env_choice,
     env_database,
@@ -237,6 +238,17 @@ PIPELINE_ROOTS = [Path(p) for p in env_list("CONDUCTOR_PIPELINES", [str(BASE_DIR
 # Who may read /metrics: whoever knows the token, and these addresses; nobody, where neither is set.
 METRICS_TOKEN = env_secret("CONDUCTOR_METRICS_TOKEN")
 METRICS_FROM = env_networks("CONDUCTOR_METRICS_FROM")
+
+# Under which address people reach the site, and how mail leaves. Without a host no mail is sent.
+BASE_URL = env_base_url("CONDUCTOR_BASE_URL")
+EMAIL_HOST = env_text("CONDUCTOR_EMAIL_HOST", "")
+EMAIL_PORT = env_int("CONDUCTOR_EMAIL_PORT", 25, minimum=1, maximum=65535)
+EMAIL_HOST_USER = env_text("CONDUCTOR_EMAIL_USER", "")
+EMAIL_HOST_PASSWORD = env_secret("CONDUCTOR_EMAIL_PASSWORD")
+EMAIL_SECURITY = env_choice("CONDUCTOR_EMAIL_SECURITY", "NONE", ["NONE", "STARTTLS", "TLS"]).lower()
+EMAIL_USE_TLS, EMAIL_USE_SSL = EMAIL_SECURITY == "starttls", EMAIL_SECURITY == "tls"
+EMAIL_TIMEOUT = 15
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = env_text("CONDUCTOR_EMAIL_FROM", f"Conductor <conductor@{HOST_NAME}>")
 
 LOG_LEVEL = env_choice("CONDUCTOR_LOG_LEVEL", "INFO", ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"])
 LOG_FORMAT = env_choice("CONDUCTOR_LOG_FORMAT", "LINE", FORMATS)

@@ -15,6 +15,7 @@ urlpatterns = [
     path("account/", include((accounts.account, "account"))),
     path("labs/", include((accounts.labs, "labs"))),
     path("join/<str:secret>/", account_views.join, name="join"),
+    path("sign-in/forgotten/", account_views.forgotten, name="forgotten"),
     path("sign-in/organisation/", account_views.organisation, name="oidc-begin"),
     path("sign-in/organisation/return/", account_views.organisation_return, name="oidc-callback"),
     path("new-password/<str:secret>/", account_views.new_password, name="new-password"),

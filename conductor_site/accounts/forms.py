@@ -103,6 +103,16 @@ class TokenForm(forms.Form):
     life_d = Days(label="Good for", initial=30, most=LONGEST_LIFE_H // DAY_H)
 
 
+class ForgottenForm(forms.Form):
+    """Whose password it is."""
+
+    name = forms.CharField(
+        label="User name or e-mail address",
+        max_length=254,
+        widget=forms.TextInput(attrs={"autocomplete": "username", "autocapitalize": "none", "autofocus": True}),
+    )
+
+
 class TwicePassword(forms.Form):
     """A new password, typed twice."""
 

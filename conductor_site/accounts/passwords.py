@@ -14,8 +14,8 @@ from record.models import ActorKind, Door, Membership
 from record.services import Author, record_event
 
 
-def make_password_link(*, user: User, author: Author) -> NewLink:
-    """A link by which `user` sets a new password. Earlier ones are taken back.
+def make_password_link(*, user: User, author: Author, replacing: bool = True) -> NewLink:
+    """A link by which `user` sets a new password. Earlier ones are taken back, unless it is not `replacing` them.
 
     The keeper of the installation may make one for everybody; a lab's administrator for those who belong only to labs
     that they administer, since whoever holds the link holds the account. Raises NotAllowed or BadInput.
@@ -26,7 +26,8 @@ def make_password_link(*, user: User, author: Author) -> NewLink:
     if not user.is_active:
         raise BadInput(f"The account {user.get_username()} is closed. Open it again first.")
     with transaction.atomic():
-        revoke_links(OneTimeLink.objects.filter(kind=LinkKind.PASSWORD, user=user))
+        if replacing:
+            revoke_links(OneTimeLink.objects.filter(kind=LinkKind.PASSWORD, user=user))
         made = make_link(kind=LinkKind.PASSWORD, life_h=PASSWORD_LIFE_H, user=user, made_by=author.user)
         _tell_labs(user, f"{author.name} made a link by which {user.get_username()} sets a new password")
     return made
@@ -51,6 +52,7 @@ def set_password_by_link(*, secret: str, password: str) -> User:
     checked_password(password, user)
     with transaction.atomic():
         claim_link(link, used_by=user)
+        revoke_links(OneTimeLink.objects.filter(kind=LinkKind.PASSWORD, user=user))
         user.set_password(password)  # sessions carry a digest of the old one, and end
         user.save(update_fields=["password"])
         ApiToken.objects.filter(user=user).delete()

@@ -14,7 +14,8 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from conductor_site.accounts.forms import DAY_H, ChangePasswordForm, JoinForm, TokenForm, TwicePassword
+from conductor_site.accounts.forgotten import ask_for_password_link, can_mail
+from conductor_site.accounts.forms import DAY_H, ChangePasswordForm, ForgottenForm, JoinForm, TokenForm, TwicePassword
 from conductor_site.accounts.invitations import JOINING, accept_with_account, accept_with_new_account
 from conductor_site.accounts.links import open_link
 from conductor_site.accounts.passwords import change_password, set_password_by_link
@@ -140,6 +141,18 @@ def organisation(request: HttpRequest) -> HttpResponseBase:
 def organisation_return(request: HttpRequest) -> HttpResponseBase:
     """Back from the organisation's provider."""
     return _provider("Return", request)
+
+
+@login_not_required
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def forgotten(request: HttpRequest) -> HttpResponse:
+    """Ask for a link by mail; the answer is the same whoever is asked for."""
+    form = ForgottenForm(request.POST if request.method == "POST" else None)
+    sent = can_mail() and form.is_valid()
+    if sent:
+        ask_for_password_link(name=form.cleaned_data["name"].strip())
+    return render(request, "accounts/forgotten.html", {"form": form, "sent": sent, "can_mail": can_mail()})
 
 
 def shown_once(request: HttpRequest, *, title: str, value: str, told: str, until: datetime, back: str) -> HttpResponse:

@@ -21,6 +21,8 @@ POST   account:new-token       -          302 200 200 200 200 200
 POST   account:revoke-token    -          302 404 404 404 404 404
 GET    join                    -          410 410 410 410 410 410
 GET    new-password            -          410 410 410 410 410 410
+GET    forgotten               -          200 200 200 200 200 200
+POST   forgotten               -          200 200 200 200 200 200
 GET    oidc-begin              -          404 404 404 404 404 404
 GET    oidc-callback           -          404 404 404 404 404 404
 GET    labs:members            lab        302 404 200 200 200 200
@@ -154,6 +156,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "species": "alpha",
         "preset": "small",
     },
+    "forgotten": {"name": "viewer"},
     "account:new-token": {"name": "notebook", "scopes": "read", "life_d": "30"},
     "labs:add": {"username": "outsider", "role": "viewer"},
     "labs:member": {"roles": "operator"},

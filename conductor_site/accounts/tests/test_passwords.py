@@ -120,7 +120,7 @@ def test_agents_have_no_password(lab: Lab, people: People) -> None:
 
 
 def test_the_command_line_makes_a_link(people: People, settings: Any) -> None:
-    settings.CSRF_TRUSTED_ORIGINS = ["https://conductor.example.org"]
+    settings.BASE_URL = "https://conductor.example.org"
     out = io.StringIO()
     call_command("password_link", "viewer", stdout=out)
     path = re.search(r"https://conductor\.example\.org(\S+)", out.getvalue())
