@@ -154,14 +154,14 @@ def env_organisation(roles: Collection[str]) -> Organisation | None:
         scopes=env_text("CONDUCTOR_OIDC_SCOPES", "openid profile email"),
         algorithm=env_choice("CONDUCTOR_OIDC_ALGORITHM", "RS256", ["RS256", "RS384", "RS512", "ES256", "ES384"]),
         groups_claim=env_text("CONDUCTOR_OIDC_GROUPS_CLAIM", "groups"),
-        roles=_group_roles(env_text("CONDUCTOR_OIDC_ROLES", ""), roles),
+        roles=_group_roles(_text_or_file("CONDUCTOR_OIDC_ROLES"), roles),
     )
 
 
 def _group_roles(text: str, roles: Collection[str]) -> dict[str, tuple[tuple[str, str], ...]]:
     """`group=lab:role; …` as a table; a group's name may hold commas and equal signs, as those of LDAP do."""
     found: dict[str, tuple[tuple[str, str], ...]] = {}
-    for entry in filter(None, map(str.strip, text.split(";"))):
+    for entry in filter(None, map(str.strip, re.split("[;\n]", text))):
         group, _, place = entry.rpartition("=")
         lab, _, role = place.strip().rpartition(":")
         if not group.strip() or not lab or role not in roles:

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import OperationalError
 from django.test import Client
 from django.urls import reverse
@@ -29,6 +30,12 @@ def test_sign_in_leads_home_and_sign_out_leads_back(client: Client, people: Peop
     assert "Waiting for you" in client.get(reverse("home")).content.decode()
     assert client.post(reverse("logout")).headers["Location"] == reverse("login")
     assert client.get(reverse("home")).status_code == 302
+
+
+def test_an_installation_without_accounts_says_how_to_begin(client: Client, db: None) -> None:
+    assert "first_administrator" in client.get(reverse("login")).content.decode()
+    User.objects.create_user("somebody")
+    assert "first_administrator" not in client.get(reverse("login")).content.decode()
 
 
 def test_wrong_password_is_told_at_the_form(client: Client, people: People) -> None:

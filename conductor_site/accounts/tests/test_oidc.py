@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -281,6 +282,20 @@ def test_it_is_set_up_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
         "cn=judges,ou=cryo": (("tomography", "reviewer"),),
         "cryo": (("tomography", "operator"), ("other", "viewer")),
     }
+
+
+def test_the_roles_of_groups_may_stand_in_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "roles").write_text("cryo=tomography:operator\ncn=judges,ou=cryo=tomography:reviewer\n")
+    (tmp_path / "secret").write_text("secret\n")
+    found = configured(
+        monkeypatch,
+        ISSUER="https://id.example.org",
+        CLIENT_ID="conductor",
+        CLIENT_SECRET_FILE=str(tmp_path / "secret"),
+        ROLES_FILE=str(tmp_path / "roles"),
+    )
+    assert found is not None and found.client_secret == "secret"
+    assert set(found.roles) == {"cryo", "cn=judges,ou=cryo"}
 
 
 @pytest.mark.parametrize(
