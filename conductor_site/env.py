@@ -154,7 +154,7 @@ def env_organisation(roles: Collection[str]) -> Organisation | None:
         scopes=env_text("CONDUCTOR_OIDC_SCOPES", "openid profile email"),
         algorithm=env_choice("CONDUCTOR_OIDC_ALGORITHM", "RS256", ["RS256", "RS384", "RS512", "ES256", "ES384"]),
         groups_claim=env_text("CONDUCTOR_OIDC_GROUPS_CLAIM", "groups"),
-        roles=_group_roles(_text_or_file("CONDUCTOR_OIDC_ROLES"), roles),
+        roles=_group_roles(env_text_or_file("CONDUCTOR_OIDC_ROLES"), roles),
     )
 
 
@@ -179,7 +179,7 @@ def env_database(default: dict[str, Any]) -> dict[str, Any]:
     that all it knows may stand there: several hosts, a socket's folder, a service, certificates. What is wrong is told
     without the address, which holds a password.
     """
-    url = _text_or_file("DATABASE_URL")
+    url = env_text_or_file("DATABASE_URL")
     if not url:
         return default
     scheme = url.partition("://")[0]
@@ -230,7 +230,8 @@ def postgresql(given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _text_or_file(name: str) -> str:
+def env_text_or_file(name: str) -> str:
+    """Text from the variable `name`, or from the file that `name`_FILE names; empty where neither is set."""
     if value := os.environ.get(name):
         return value.strip()
     path = os.environ.get(f"{name}_FILE")
