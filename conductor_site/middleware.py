@@ -10,6 +10,7 @@ from django.db import DataError, InterfaceError, OperationalError, ProgrammingEr
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.template.loader import render_to_string
 
+from conductor_site.api.problems import MEDIA_TYPE, problem
 from jobs.deadline import within
 from record.errors import ConductorError
 
@@ -68,8 +69,10 @@ class BodyRefused(HttpResponse):
         self._body = request if _content_length(request) else request.META["wsgi.input"]
         self._left = DRAIN_BYTES
         if request.path_info.startswith("/api/"):
-            self.headers["Content-Type"] = "application/json"
-            self.content = json.dumps({"code": code, "message": message, "extra": extra})
+            self.headers["Content-Type"] = MEDIA_TYPE
+            self.content = json.dumps(
+                problem(status=status, code=code, detail=message, instance=request.path, extra=extra)
+            )
         else:
             self.content = _bare_page(status, message)
 
@@ -185,8 +188,8 @@ def _too_large(limit: int) -> str:
 
 def _body_limit(request: HttpRequest) -> int:
     """Bytes that a request's body may have: files more, form fields less."""
-    multipart = (request.content_type or "").startswith("multipart/")
-    return settings.UPLOAD_LIMIT_BYTES if multipart else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+    files = (request.content_type or "").startswith(("multipart/", "application/octet-stream"))
+    return settings.UPLOAD_LIMIT_BYTES if files else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 
 
 def _content_length(request: HttpRequest) -> int:

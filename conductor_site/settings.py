@@ -46,6 +46,7 @@ INSTALLED_APPS = [
     "rest_framework",
     "knox",
     "drf_spectacular",
+    "drf_spectacular_sidecar",
     "record",
     "jobs",
     "gates",
@@ -190,8 +191,14 @@ REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PAGINATION_CLASS": "conductor_site.api.paging.Pages",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_THROTTLE_CLASSES": ["conductor_site.api.limits.RequestLimit"],
     "EXCEPTION_HANDLER": "conductor_site.api.refusals.explain",
 }
+# How many requests a minute one token (or one person without one) may make; a page's own traffic does not count.
+API_READS_A_MINUTE = env_int("CONDUCTOR_API_READS_A_MINUTE", 1200, minimum=1)
+API_COMMANDS_A_MINUTE = env_int("CONDUCTOR_API_COMMANDS_A_MINUTE", 300, minimum=1)
+# For how long the answer to a command is given again under its Idempotency-Key.
+REPEATS_KEPT_DAYS = env_int("CONDUCTOR_REPEATS_KEPT_DAYS", 7, minimum=1)
 REST_KNOX = {"AUTO_REFRESH": False}
 KNOX_TOKEN_MODEL = "conductor_site.ApiToken"  # noqa: S105 (a model's name)
 SPECTACULAR_SETTINGS = {
@@ -199,7 +206,12 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Runs, phases, gates with their evidence, and the record of decisions.",
     "VERSION": "1",
     "SERVERS": [{"url": PREFIX}] if PREFIX else [],
+    "OAS_VERSION": "3.1.1",
     "SERVE_INCLUDE_SCHEMA": False,
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "conductor_site.api.schema.complete",
+    ],
     "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
     "ENUM_NAME_OVERRIDES": {
         "ActorKindEnum": "record.models.ActorKind",
@@ -221,6 +233,7 @@ SHARED_DIR = Path(shared).resolve() if (shared := env_text("CONDUCTOR_SHARED", "
 EVIDENCE_ROOT = (SHARED_DIR or DATA_DIR) / "evidence"
 SNAPSHOT_ROOT = (SHARED_DIR or DATA_DIR) / "snapshots"
 RECORD_HEADS = DATA_DIR / "record_heads.jsonl"
+API_LIMITS = DATA_DIR / "api_limits"  # counts of this minute's requests
 CONDUCT_SOCKET = DATA_DIR / "conduct.sock"
 # Where the sockets of shared SSH connections lie: a short path, since theirs may have 104 bytes at most.
 SSH_CONTROL_FOLDER = env_text("CONDUCTOR_SSH_CONTROL", f"/tmp/conductor-ssh-{os.getuid()}")  # noqa: S108 - mode 0700

@@ -7,6 +7,7 @@ from django.utils import timezone
 from conductor_site.conduct.busy import CLUSTER_VARIABLE
 from conductor_site.conduct.due import DueTable
 from jobs.models import Pulse
+from record.services import forget_answers
 
 
 def pulse(cluster: str) -> None:
@@ -17,4 +18,4 @@ def pulse(cluster: str) -> None:
 
 def sweep() -> int:
     """Do what is due, once a minute: without `conduct` only latency is lost. How many things were done."""
-    return DueTable().run()
+    return DueTable().run() + forget_answers()

@@ -1,5 +1,6 @@
 """The API of gates and their evidence: what is asked, what is shown, and the answers."""
 
+from io import BytesIO
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -8,7 +9,7 @@ from django.urls import path
 from django.utils.http import content_disposition_header
 from django_filters import rest_framework as filters
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema, extend_schema_field
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -17,15 +18,29 @@ from rest_framework.serializers import BaseSerializer
 
 from gates import services
 from gates.describe import describe_form
+from gates.errors import TooLarge
 from gates.inbox import waiting_for
-from gates.models import Ballot, Evidence, Gate, Suggestion
+from gates.models import Ballot, Evidence, EvidenceKind, Gate, Suggestion
 from gates.protocols import find_protocol
 from gates.services import may_answer
-from gates.store import CSV, JPEG, JSON_TYPE, PNG, TEXT, TSV, read_evidence
+from gates.store import CSV, JPEG, JSON_TYPE, MAX_PIECE_BYTES, PNG, TEXT, TSV, Incoming, read_evidence
+from gates.transfer import OutOfRange, stated_sha256, wanted_range
 from record.models import Decision, Lab
-from record.rest import AnyAccept, Command, LabReadOnly, NoInput, StrictSerializer, author_of
+from record.rest import (
+    AnyAccept,
+    Command,
+    LabReadOnly,
+    NoInput,
+    RawBody,
+    RefusalOutput,
+    StrictSerializer,
+    author_of,
+    drain,
+    holds,
+)
 from record.services import Author
 
+CHUNK_BYTES = 64 * 1024
 _SUFFIXES = {PNG: ".png", JPEG: ".jpg", TSV: ".tsv", CSV: ".csv", TEXT: ".txt", JSON_TYPE: ".json"}
 
 
@@ -36,7 +51,7 @@ class EvidenceOutput(serializers.ModelSerializer[Evidence]):
         model = Evidence
         fields = [
             "uuid", "gate", "name", "kind", "title", "caption", "group", "index", "item", "media_type", "sha256",
-            "size_bytes",
+            "size_bytes", "added_by_name", "added_at",
         ]  # fmt: skip
 
 
@@ -118,12 +133,13 @@ class GateDetail(GateOutput):
     )
     may_answer = serializers.SerializerMethodField(help_text="whether you may answer it now")
     verdicts = serializers.SerializerMethodField(help_text="what can be said; empty without its protocol")
+    takes_additions = serializers.SerializerMethodField(help_text="whether evidence may be added to what it shows")
     form = serializers.SerializerMethodField(help_text="what is asked with the answer; null without its protocol")
 
     class Meta(GateOutput.Meta):
         fields = [
             *GateOutput.Meta.fields, "previous", "next", "policy", "suggestion", "figures", "notes", "digest",
-            "intro", "replaces", "may_answer", "verdicts", "form", "evidence", "ballots",
+            "intro", "replaces", "may_answer", "verdicts", "takes_additions", "form", "evidence", "ballots",
             "suggestions",
         ]  # fmt: skip
 
@@ -137,6 +153,10 @@ class GateDetail(GateOutput):
     def get_replaces(self, gate: Gate) -> UUID | None:
         earlier = services.last_decision(gate)
         return earlier.uuid if earlier else None
+
+    def get_takes_additions(self, gate: Gate) -> bool:
+        protocol = find_protocol(gate)
+        return protocol is not None and protocol.takes_additions(gate)
 
     @extend_schema_field(MayAnswerOutput)
     def get_may_answer(self, gate: Gate) -> dict[str, Any]:
@@ -191,6 +211,10 @@ class GateViewSet(LabReadOnly):
         return Response(GateOutput(waiting_for(request.user), many=True, context={"request": request}).data)
 
 
+def _header(name: str, description: str) -> OpenApiParameter:
+    return OpenApiParameter(name, OpenApiTypes.STR, OpenApiParameter.HEADER, description=description)
+
+
 class EvidenceFilter(filters.FilterSet):
     class Meta:
         model = Evidence
@@ -208,17 +232,47 @@ class EvidenceViewSet(LabReadOnly):
     lookup_value_converter = "uuid"
     ordering_fields = ["name"]
 
-    @extend_schema(responses={(200, "application/octet-stream"): OpenApiTypes.BINARY})
-    @action(detail=True, content_negotiation_class=AnyAccept)
+    @extend_schema(
+        parameters=[
+            _header("Range", "one range of bytes"),
+            _header("If-Range", "ETag of the file that the range is of"),
+            _header("If-None-Match", "ETag of the file that you have"),
+        ],
+        responses={
+            (200, "application/octet-stream"): OpenApiTypes.BINARY,
+            (206, "application/octet-stream"): OpenApiTypes.BINARY,
+            304: None,
+            410: RefusalOutput,
+            416: RefusalOutput,
+            502: RefusalOutput,
+        },
+    )
+    @action(detail=True, content_negotiation_class=AnyAccept, pagination_class=None, filter_backends=())
     def file(self, request: Request, uuid: UUID) -> HttpResponse:
         """The bytes that were shown, checked against their SHA-256; never as something that a browser would run."""
         piece = self.get_object()
         etag = f'"{piece.sha256}"'
-        unchanged = request.headers.get("If-None-Match") == etag
-        response = HttpResponse(status=304) if unchanged else HttpResponse(read_evidence(piece))
+        response = HttpResponse(status=304) if holds(request, etag) else _file_response(request, piece, etag)
         for name, value in _sealed(piece, etag).items():
             response.headers[name] = value
         return response
+
+    def handle_exception(self, exc: Exception) -> Response:
+        response = super().handle_exception(exc)
+        if isinstance(exc, OutOfRange):
+            response.headers["Content-Range"] = f"bytes */{exc.extra['size']}"
+        return response
+
+
+def _file_response(request: Request, piece: Evidence, etag: str) -> HttpResponse:
+    """The file, or the part of it that is asked for, unless that is said to be of another file."""
+    data = read_evidence(piece)
+    same = request.headers.get("If-Range", etag) == etag
+    wanted = wanted_range(request.headers.get("Range", ""), len(data)) if same else None
+    if wanted is None:
+        return HttpResponse(data)
+    part = f"bytes {wanted.start}-{wanted.stop - 1}/{len(data)}"
+    return HttpResponse(data[wanted.start : wanted.stop], status=206, headers={"Content-Range": part})
 
 
 def _sealed(piece: Evidence, etag: str) -> dict[str, str]:
@@ -226,6 +280,7 @@ def _sealed(piece: Evidence, etag: str) -> dict[str, str]:
     return {
         "Content-Type": f"{piece.media_type}{charset}",
         "ETag": etag,
+        "Accept-Ranges": "bytes",
         "Cache-Control": "private, max-age=86400",
         "Content-Security-Policy": "sandbox; default-src 'none'",
         "X-Content-Type-Options": "nosniff",
@@ -269,9 +324,10 @@ class Decide(GateCommand):
 
     input_class = DecideInput
     output_class = DecideOutput
+    scope = "decide"
     operation = "gates_decide"
 
-    def post(self, request: Request, pk: int) -> Response:
+    def respond(self, request: Request, pk: int) -> Response:
         given = self.given(request, self.find(request, pk))
         digest = given.pop("digest")
         answer = services.answer_gate(gate_id=pk, author=author_of(request), seen_digest=digest, **given)
@@ -297,10 +353,98 @@ class Suggest(GateCommand):
     scope = "decide"
     success = 201
 
-    def post(self, request: Request, pk: int) -> Response:
+    def respond(self, request: Request, pk: int) -> Response:
         given = self.given(request, self.find(request, pk))
         digest = given.pop("digest")
         return self.show(services.suggest_answer(gate_id=pk, author=author_of(request), seen_digest=digest, **given))
+
+
+class ConsequenceInput(StrictSerializer):
+    answers = serializers.DictField(default=dict, help_text="values of the gate's form, by the names of its fields")
+
+
+class ConsequenceOutput(serializers.Serializer[Any]):
+    consequence = serializers.CharField(help_text="what approving these answers would do; empty: what its verdict says")
+    differing = serializers.ListField(
+        child=serializers.CharField(), help_text="names of the fields that depart from what is suggested"
+    )
+
+
+class Consequence(GateCommand):
+    """What approving these answers would do. Changes nothing."""
+
+    input_class = ConsequenceInput
+    output_class = ConsequenceOutput
+    scope = "read"
+    operation = "gates_consequence"
+
+    def respond(self, request: Request, pk: int) -> Response:
+        found = self.find(request, pk)
+        preview = services.preview_answers(gate=found, **self.given(request, found))
+        return self.show(preview)
+
+
+class AdditionInput(StrictSerializer):
+    """What is said of a file, in the address: the body is the file itself."""
+
+    name = serializers.CharField(max_length=100, help_text="as of a file: letters, digits, dots, - and _")
+    kind = serializers.ChoiceField(choices=EvidenceKind.choices)
+    title = serializers.CharField(max_length=200, default="", allow_blank=True)
+    caption = serializers.CharField(max_length=500, default="", allow_blank=True)
+    item = serializers.CharField(max_length=120, default="", allow_blank=True, help_text="the tilt series it speaks of")
+    sha256 = serializers.CharField(
+        max_length=64, default="", allow_blank=True, help_text="hex; or send a header Content-Digest or Digest"
+    )
+
+
+class AddEvidence(GateCommand):
+    """Add a file to what the gate shows, while it is being prepared or open, where its protocol takes additions.
+
+    The same file under the same name again changes nothing and is answered with 200.
+    """
+
+    parser_classes = (RawBody,)
+    scope = ("operate", "decide")
+    operation = "gates_add_evidence"
+
+    @extend_schema(
+        request={"application/octet-stream": OpenApiTypes.BINARY},
+        parameters=[
+            AdditionInput,
+            _header("Content-Digest", "sha-256=:BASE64: (RFC 9530)"),
+            _header("Digest", "SHA-256=BASE64 (RFC 3230)"),
+        ],
+        responses={200: EvidenceOutput, 201: EvidenceOutput, 413: RefusalOutput, 502: RefusalOutput},
+        extensions={"x-repeatable": False},
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        gate = self.find(request, pk)
+        query = AdditionInput(data=request.query_params.dict())
+        query.is_valid(raise_exception=True)
+        wish = query.validated_data
+        sha256 = stated_sha256(request.headers, wish.pop("sha256"))
+        addition, author = services.Addition(**wish), author_of(request)
+        services.check_adding(gate=gate, author=author, addition=addition)
+        with Incoming(addition.name) as incoming:
+            _receive(request, incoming)
+            piece, is_new = services.add_evidence(
+                gate_id=pk, author=author, addition=addition, incoming=incoming, sha256=sha256
+            )
+        return Response(EvidenceOutput(piece).data, status=201 if is_new else 200)
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        drain(request)
+        return super().finalize_response(request, response, *args, **kwargs)
+
+
+def _receive(request: Request, incoming: Incoming) -> None:
+    """Write the body away bit by bit; what says itself that it is too large is not begun."""
+    length_bytes = int(request.META.get("CONTENT_LENGTH") or 0)
+    if length_bytes > MAX_PIECE_BYTES:
+        raise TooLarge(f"{incoming.name} is larger than evidence may be: {MAX_PIECE_BYTES} bytes. It was not read.")
+    body: Any = request.data if length_bytes else BytesIO()
+    while chunk := body.read(CHUNK_BYTES):
+        incoming.write(chunk)
 
 
 class DelegateInput(StrictSerializer):
@@ -312,6 +456,7 @@ class Delegate(GateCommand):
     """Let somebody else answer too."""
 
     input_class = DelegateInput
+    scope = "decide"
     operation = "gates_delegate"
 
     def carry_out(self, found: Gate, author: Author, **given: Any) -> None:
@@ -321,6 +466,7 @@ class Delegate(GateCommand):
 class Reopen(GateCommand):
     """Ask again, in a new iteration; that one is the answer."""
 
+    scope = "decide"
     operation = "gates_reopen"
     success = 201
 
@@ -331,6 +477,7 @@ class Reopen(GateCommand):
 class Withdraw(GateCommand):
     """Take the question back."""
 
+    scope = ("operate", "decide")
     operation = "gates_withdraw"
 
     def carry_out(self, found: Gate, author: Author, **given: Any) -> None:
@@ -341,6 +488,7 @@ class RetryPreparing(GateCommand):
     """Make the evidence anew, after that failed."""
 
     input_class = NoInput
+    scope = ("operate", "decide")
     operation = "gates_retry_preparing"
 
     def carry_out(self, found: Gate, author: Author, **given: Any) -> None:
@@ -351,6 +499,7 @@ class RetryApplying(GateCommand):
     """Write the decision's effects back once more, after that failed."""
 
     input_class = NoInput
+    scope = ("operate", "decide")
     operation = "gates_retry_applying"
 
     def carry_out(self, found: Gate, author: Author, **given: Any) -> None:
@@ -360,6 +509,8 @@ class RetryApplying(GateCommand):
 commands = [
     path("gates/<int:pk>/decide/", Decide.as_view(), name="gate-decide"),
     path("gates/<int:pk>/suggest/", Suggest.as_view(), name="gate-suggest"),
+    path("gates/<int:pk>/consequence/", Consequence.as_view(), name="gate-consequence"),
+    path("gates/<int:pk>/evidence/", AddEvidence.as_view(), name="gate-evidence"),
     path("gates/<int:pk>/delegate/", Delegate.as_view(), name="gate-delegate"),
     path("gates/<int:pk>/reopen/", Reopen.as_view(), name="gate-reopen"),
     path("gates/<int:pk>/withdraw/", Withdraw.as_view(), name="gate-withdraw"),

@@ -21,16 +21,17 @@ def what_changed(seen: Gate, shown: Gate) -> list[str]:
     before, after = items_of(seen), items_of(shown)
     changed = [name for name in after if name in before and before[name] != after[name]]
     parts = [
-        _listed("changed", changed),
-        _listed("new", [name for name in after if name not in before]),
-        _listed("gone", [name for name in before if name not in after]),
+        listed("changed", changed),
+        listed("new", [name for name in after if name not in before]),
+        listed("gone", [name for name in before if name not in after]),
     ]
     if seen.suggestion != shown.suggestion:
         parts.append("the suggestion is another")
     return [part for part in parts if part]
 
 
-def _listed(word: str, names: list[str]) -> str:
+def listed(word: str, names: list[str]) -> str:
+    """The first few names after the word; empty for none."""
     if not names:
         return ""
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""

@@ -11,6 +11,10 @@ reason_owed        400     say why
 invalid_answers    400     `extra.errors` is field -> list of texts
 bad_verdict        400     `extra.verdicts` lists what can be said
 bad_policy         400     mend the pipeline's description
+no_additions       403     let the gate's pipeline allow it
+name_taken         409     give the file another name
+too_large          413     send a smaller file
+out_of_range       416     ask for bytes that the file has
 """
 
 from dataclasses import dataclass, field
@@ -59,6 +63,19 @@ class EvidenceLost(ConductorError):
 
     status = 410
     code = "evidence_lost"
+
+
+class NoAdditions(NotAllowed):
+    """The gate's protocol lets nobody add evidence."""
+
+    code = "no_additions"
+
+
+class TooLarge(ConductorError):
+    """A piece of evidence is larger than the store takes."""
+
+    status = 413
+    code = "too_large"
 
 
 _CLASSES: dict[str, type[ConductorError]] = {

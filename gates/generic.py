@@ -4,6 +4,7 @@
       intro: What to look at, in a sentence.
       consequence: What approving does, in a sentence.
       commands: [[slices, rec/TS_001.mrc]]                      # what makes its evidence, run by the subject's keeper
+      additions: true                                          # people and agents may add evidence; default false
       verdicts: {approve: Go on, send_back: Do it again}       # labels; default approve, send_back and reject
       fields:
         - {name: threshold, kind: number, label: Threshold, unit: Å, min: 0, max: 10, default: 2.5}
@@ -81,6 +82,7 @@ SCHEMA: dict[str, Any] = {
     "properties": {
         "intro": _TEXT,
         "consequence": _TEXT,
+        "additions": {"type": "boolean"},
         "commands": {
             "type": "array",
             "maxItems": 40,
@@ -189,6 +191,9 @@ class Generic(Defaults):
 
     def consequence(self, gate: Gate, answers: dict[str, Any]) -> str:
         return str(gate.options.get("consequence", ""))
+
+    def takes_additions(self, gate: Gate) -> bool:
+        return bool(gate.options.get("additions", False))
 
     def faults(self, options: dict[str, Any]) -> list[str]:
         return faults(options)

@@ -106,7 +106,9 @@ class Ballot(models.Model):
     reason = models.TextField(blank=True)
     digest = models.CharField(max_length=64, help_text="of the evidence that the voter saw")
     at = models.DateTimeField(default=timezone.now)
-    replaced_at = models.DateTimeField(null=True, help_text="when the voter gave another answer in its place")
+    replaced_at = models.DateTimeField(
+        null=True, help_text="when it ceased to count: another answer came in its place, or evidence"
+    )
 
     class Meta:
         constraints = [
@@ -167,6 +169,11 @@ class Evidence(Identified):
     media_type = models.CharField(max_length=60)
     sha256 = models.CharField(max_length=64)
     size_bytes = models.PositiveBigIntegerField()
+    added_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="added_evidence"
+    )
+    added_by_name = models.CharField(max_length=200, blank=True, help_text="who added it; empty: the gate's own job")
+    added_at = models.DateTimeField(null=True)
 
     class Meta:
         verbose_name_plural = "evidence"

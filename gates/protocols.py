@@ -95,6 +95,9 @@ class GateProtocol(Protocol):
     def persist(self, gate: Gate, decision: Decision) -> None:
         """Write back what was decided; called for every verdict, again after a failure: idempotent by decision.uuid."""
 
+    def takes_additions(self, gate: Gate) -> bool:
+        """Whether people and agents may add evidence to what the preparation makes."""
+
     def faults(self, options: dict[str, Any]) -> list[str]:
         """What is wrong with the options that a pipeline gives this protocol, in words."""
 
@@ -130,6 +133,9 @@ class Defaults:
 
     def persist(self, gate: Gate, decision: Decision) -> None:
         return None
+
+    def takes_additions(self, gate: Gate) -> bool:
+        return False
 
     def faults(self, options: dict[str, Any]) -> list[str]:
         return []

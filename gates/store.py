@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 from django.conf import settings
 from django.db import connection
 
-from gates.errors import EvidenceLost
+from gates.errors import EvidenceLost, TooLarge
 from gates.models import Evidence, EvidenceKind
 from record.errors import AdapterError, BadInput
 from record.shared import seen
@@ -66,9 +67,7 @@ def put(data: bytes, *, name: str, kind: str) -> Stored:
     """
     if len(data) > MAX_PIECE_BYTES:
         raise BadInput(f"{name} has {len(data)} bytes; evidence may have {MAX_PIECE_BYTES} at most.")
-    media_type = sniff(data, name)
-    if media_type not in ALLOWED[kind]:
-        raise BadInput(f"{name} is {media_type}, which can't be shown as {EvidenceKind(kind).label}.")
+    media_type = _media_type(data, name, kind)
     digest = hashlib.sha256(data).hexdigest()
     path = path_of(digest)
     try:
@@ -77,6 +76,66 @@ def put(data: bytes, *, name: str, kind: str) -> Stored:
     except OSError as error:
         raise AdapterError(f"The evidence store can't keep {name}: {error.strerror}.", transient=True) from error
     return Stored(digest, len(data), media_type)
+
+
+class Incoming:
+    """A piece on its way into the store: written bit by bit to a file of the store's own, which is then moved.
+
+    `with Incoming(name) as incoming:` removes that file at the end, unless it was kept. Raises as `put` does.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.size_bytes = 0
+        self._hash = hashlib.sha256()
+
+    def __enter__(self) -> "Incoming":
+        root = Path(settings.EVIDENCE_ROOT)
+        self._path = root / f".incoming.{os.getpid()}.{os.urandom(8).hex()}"
+        with self._told():
+            root.mkdir(parents=True, exist_ok=True, mode=0o750)
+            self._handle = self._path.open("x+b")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._handle.close()
+        self._path.unlink(missing_ok=True)
+
+    def write(self, chunk: bytes) -> None:
+        """Add bytes; TooLarge as soon as there are too many."""
+        self.size_bytes += len(chunk)
+        if self.size_bytes > MAX_PIECE_BYTES:
+            raise TooLarge(f"{self.name} is larger than evidence may be: {MAX_PIECE_BYTES} bytes. It was not kept.")
+        self._hash.update(chunk)
+        with self._told():
+            self._handle.write(chunk)
+
+    @property
+    def sha256(self) -> str:
+        """Hex SHA-256 of what has been written so far."""
+        return self._hash.hexdigest()
+
+    def keep(self, *, kind: str) -> Stored:
+        """Move the whole file to its place, once its bytes are seen to be fit for `kind`."""
+        with self._told():
+            self._handle.seek(0)
+            data = self._handle.read()
+        media_type = _media_type(data, self.name, kind)
+        path = path_of(self.sha256)
+        with self._told():
+            if not _intact(path, self.size_bytes):
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
+                _settle(self._handle, self._path, path)
+        return Stored(self.sha256, self.size_bytes, media_type)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise AdapterError(
+                f"The evidence store can't keep {self.name}: {error.strerror}.", transient=True
+            ) from error
 
 
 def read_evidence(evidence: Evidence) -> bytes:
@@ -209,6 +268,13 @@ def copy(sha256: str, to: Path, *, source: Path | None = None) -> bool:
     return True
 
 
+def _media_type(data: bytes, name: str, kind: str) -> str:
+    media_type = sniff(data, name)
+    if media_type not in ALLOWED[kind]:
+        raise BadInput(f"{name} is {media_type}, which can't be shown as {EvidenceKind(kind).label}.")
+    return media_type
+
+
 def sniff(data: bytes, name: str) -> str:
     """The media type by what the bytes are; the file's ending only tells texts apart. BadInput for anything else."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
@@ -297,11 +363,16 @@ def _write(path: Path, data: bytes) -> None:
     try:
         with scratch.open("xb") as handle:
             handle.write(data)
-            handle.flush()
-            os.fsync(handle.fileno())
-        scratch.rename(path)
+            _settle(handle, scratch, path)
     finally:
         scratch.unlink(missing_ok=True)
+
+
+def _settle(handle: BinaryIO, scratch: Path, path: Path) -> None:
+    """Give a written file its name, so that it is there whole or not at all, whatever fails."""
+    handle.flush()
+    os.fsync(handle.fileno())
+    scratch.rename(path)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

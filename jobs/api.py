@@ -141,6 +141,7 @@ class CancelJob(Command):
     queryset = JobViewSet.queryset
     output_class = JobOutput
     ability = Ability.OPERATE
+    scope = "operate"
     operation = "jobs_cancel"
 
     def carry_out(self, found: Job, author: Author, **given: Any) -> None:
@@ -160,11 +161,13 @@ class CheckTarget(Command):
     queryset = TargetViewSet.queryset
     input_class = NoInput
     output_class = FindingOutput
+    output_is_a_list = True
     ability = Ability.OPERATE
+    scope = "operate"
     operation = "targets_check"
+    in_one_transaction = False
 
-    @extend_schema(responses={200: FindingOutput(many=True), 403: RefusalOutput, 404: RefusalOutput})
-    def post(self, request: Request, pk: int) -> Response:
+    def respond(self, request: Request, pk: int) -> Response:
         found = self.find(request, pk)
         self.given(request, found)
         return Response(FindingOutput(check_target(found), many=True).data)

@@ -60,6 +60,7 @@ KINDS: dict[str, Kind] = {
     "gate.open": Kind("gate waits for a person", notable=True),
     "gate.fail_preparing": Kind("gate's evidence could not be prepared", notable=True),
     "gate.retry_preparing": Kind("gate's evidence is prepared again"),
+    "gate.add_evidence": Kind("evidence added to a gate"),
     "gate.ballot": Kind("answer to a gate"),
     "gate.suggest": Kind("an agent's suggestion at a gate"),
     "gate.decide": Kind("gate decided", notable=True),

@@ -8,7 +8,7 @@ from django.db import models
 from django.utils import timezone
 
 from record.errors import NotAllowed
-from record.querysets import DecisionQuerySet, EventQuerySet, StatementQuerySet
+from record.querysets import DecisionQuerySet, EventQuerySet, KeptAnswerQuerySet, StatementQuerySet
 
 GENESIS = "0" * 64
 
@@ -200,3 +200,25 @@ class Event(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}"
+
+
+class KeptAnswer(models.Model):
+    """The answer to a command that came under a key, for when the command is sent again (record/repeats.py)."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    key = models.CharField(max_length=200)
+    fingerprint = models.CharField(max_length=64, help_text="hex SHA-256 of what came with the key")
+    status = models.PositiveSmallIntegerField(null=True, help_text="null while it is being carried out")
+    body = models.TextField(blank=True)
+    media_type = models.CharField(max_length=60, blank=True)
+    headers = models.JSONField(default=dict)
+    at = models.DateTimeField(default=timezone.now)
+
+    objects = KeptAnswerQuerySet.as_manager()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "key"], name="one_answer_a_key")]
+        indexes = [models.Index(fields=["at"])]
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.status}"

@@ -1,8 +1,11 @@
 """Selections of decisions and events; whose they are is asked of record.access."""
 
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+from django.conf import settings
 from django.db import models
+from django.utils import timezone
 
 from record.errors import NotAllowed
 
@@ -35,3 +38,17 @@ class EventQuerySet(models.QuerySet[Any]):
     def about(self, *subjects: "Identified") -> Self:
         """Events about any of these things, newest first."""
         return self.filter(subject_uuid__in=[subject.uuid for subject in subjects]).order_by("-id")
+
+
+class KeptAnswerQuerySet(models.QuerySet[Any]):
+    def kept(self) -> "KeptAnswerQuerySet":
+        """Young enough to be given again."""
+        return self.filter(at__gte=_oldest_kept())
+
+    def expired(self) -> "KeptAnswerQuerySet":
+        """Too old to be given again."""
+        return self.filter(at__lt=_oldest_kept())
+
+
+def _oldest_kept() -> datetime:
+    return timezone.now() - timedelta(days=settings.REPEATS_KEPT_DAYS)

@@ -1,6 +1,8 @@
 """What the API of every app is made of: read-only lists within a lab, and commands, one view a verb."""
 
-from collections.abc import Sequence
+import hashlib
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from datetime import MAXYEAR, MINYEAR, datetime
 from functools import reduce
 from typing import Any, ClassVar, cast
@@ -8,30 +10,38 @@ from typing import Any, ClassVar, cast
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.db.models import Model, QuerySet
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
+from django.utils.cache import patch_vary_headers
+from django.utils.http import parse_etags
 from django_filters.fields import IsoDateTimeField
 from django_filters.rest_framework import DjangoFilterBackend, IsoDateTimeFilter
 from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 from rest_framework.filters import OrderingFilter
 from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
 from rest_framework.views import APIView
 from rest_framework.viewsets import ReadOnlyModelViewSet
 
+from record import repeats
 from record.access import require, visible
 from record.forms import REASON_CHARS
 from record.models import Door
 from record.services import Author
 
+log = logging.getLogger(__name__)
+
 
 class StrictFilter(DjangoFilterBackend):
     """Filters by the query; a parameter that means nothing is refused, so that a misspelt one never shows too much."""
 
-    ALWAYS = frozenset({"page", "page_size", "ordering"})
+    ALWAYS = frozenset({"cursor", "page_size", "ordering"})
 
     def filter_queryset(self, request: Request, queryset: QuerySet[Any], view: Any) -> QuerySet[Any]:
         filterset = self.get_filterset(request, queryset, view)
@@ -40,6 +50,20 @@ class StrictFilter(DjangoFilterBackend):
             offer = ", ".join(sorted(known | self.ALWAYS))
             raise ValidationError({name: [f"There is no such filter. There are: {offer}."] for name in unknown})
         return super().filter_queryset(request, queryset, view)
+
+
+class StrictOrdering(OrderingFilter):
+    """Orders by the query; a name by which nothing can be ordered is refused: no order passes for another."""
+
+    def remove_invalid_fields(
+        self, queryset: QuerySet[Any], fields: Iterable[str], view: Any, request: Request
+    ) -> list[str]:
+        known = {name for name, _ in self.get_valid_fields(queryset, view, {"request": request})}
+        terms = list(fields)
+        if unknown := [term[:60] for term in terms if term.removeprefix("-") not in known]:
+            offer = ", ".join(sorted(known))
+            raise ValidationError({"ordering": [f"Nothing is ordered by {unknown[0]!r}. There are: {offer}."]})
+        return terms
 
 
 class MomentField(IsoDateTimeField):
@@ -81,11 +105,16 @@ class NoInput(StrictSerializer):
     """A command that needs nothing more."""
 
 
+@extend_schema_serializer(component_name="Problem")
 class RefusalOutput(serializers.Serializer[Any]):
-    """What every refusal looks like."""
+    """What every refusal looks like: the problem details of RFC 9457, with a code and details of our own."""
 
+    type = serializers.CharField(help_text="urn:conductor:problem: and the code")
+    title = serializers.CharField(help_text="what kind of refusal it is, in a few words")
+    status = serializers.IntegerField(help_text="the answer's status")
+    detail = serializers.CharField(help_text="what happened to what, and what to do, for people")
+    instance = serializers.CharField(help_text="the address that was asked")
     code = serializers.CharField(help_text="a stable word for programs")
-    message = serializers.CharField(help_text="what happened to what, and what to do, for people")
     extra = serializers.DictField(help_text="details; for bad input, `fields` names what is wrong where")
 
 
@@ -99,6 +128,29 @@ class AnyAccept(BaseContentNegotiation):
         return renderers[0], renderers[0].media_type
 
 
+class RawBody(BaseParser):
+    """A file as the body itself: `request.data` is the stream, to be read bit by bit."""
+
+    media_type = "application/octet-stream"
+
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
+        return stream
+
+
+DRAIN_BYTES = 16 * 1024 * 1024
+
+
+def drain(request: Request) -> None:
+    """Read what is left of a body that was refused, up to a bound: a socket closed on unread bytes is reset, and the
+    sender would see that instead of the answer."""
+    left = DRAIN_BYTES
+    try:
+        while left > 0 and (chunk := request._request.read(64 * 1024)):
+            left -= len(chunk)
+    except OSError:
+        log.info("the sender of a refused file hung up")
+
+
 class Unkept:
     """Answers that nobody on the way may keep, unless they say otherwise."""
 
@@ -108,16 +160,52 @@ class Unkept:
         return response
 
 
-class LabReadOnly(Unkept, ReadOnlyModelViewSet[Any]):
+class Tagged:
+    """Reads that carry a weak ETag of what they show, and are answered 304 where the asker has just that.
+
+    The tag is taken from the answer itself, not from the rows' columns: what is shown of a row also comes from its
+    relations, from the asker's roles and from the clock, and a tag that missed one of them would hide a change.
+    Only the asker may keep such an answer, and has to ask each time whether it still holds.
+    """
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        response = super().finalize_response(request, response, *args, **kwargs)  # type: ignore[misc]
+        if request.method in ("GET", "HEAD") and response.status_code == 200 and isinstance(response, Response):
+            response.headers["Cache-Control"] = "private, no-cache"
+            patch_vary_headers(response, ["Authorization", "Cookie"])
+            response.add_post_render_callback(lambda rendered: tag_answer(request, rendered))
+        return response
+
+
+def tag_answer(request: Request, response: HttpResponse) -> HttpResponse:
+    """The answer with its weak ETag, or 304 without a body where If-None-Match names that tag."""
+    etag = f'W/"{hashlib.sha256(response.content).hexdigest()[:32]}"'
+    if not holds(request, etag):
+        response.headers["ETag"] = etag
+        return response
+    kept = {name: response.headers[name] for name in ("Cache-Control", "Vary")}
+    return HttpResponse(status=304, headers=kept | {"ETag": etag})
+
+
+def holds(request: Request, etag: str) -> bool:
+    """Whether the asker says (If-None-Match) that they have what this tag stands for; compared weakly (RFC 9110)."""
+    told = parse_etags(request.headers.get("If-None-Match", ""))
+    return told == ["*"] or etag.removeprefix("W/") in [each.removeprefix("W/") for each in told]
+
+
+class LabReadOnly(Tagged, Unkept, ReadOnlyModelViewSet[Any]):
     """Lists and shows what belongs to the labs of whoever asks; everything else does not exist (404).
 
-    `lab_path` is the lookup path from the model to its lab; `detail_class` shows one row at more length.
+    `lab_path` is the lookup path from the model to its lab; `detail_class` shows one row at more length; `scope` is
+    what a token must have been made for.
     """
+
+    scope: str = "read"
 
     lab_path: ClassVar[str] = "lab"
     detail_class: ClassVar[type[BaseSerializer[Any]] | None] = None
     lookup_value_converter = "int"
-    filter_backends: Sequence[Any] = (StrictFilter, OrderingFilter)
+    filter_backends: Sequence[Any] = (StrictFilter, StrictOrdering)
 
     def get_queryset(self) -> QuerySet[Any]:
         return visible(super().get_queryset(), self.request.user, lab=self.lab_path)
@@ -142,8 +230,9 @@ class CommandSchema(AutoSchema):
         return self.view.input_class
 
     def get_response_serializers(self) -> Any:
+        output = self.view.output_class
         return {
-            str(self.view.success): self.view.output_class,
+            str(self.view.success): output(many=True) if self.view.output_is_a_list else output,
             "400": RefusalOutput,
             "403": RefusalOutput,
             "404": RefusalOutput,
@@ -153,24 +242,59 @@ class CommandSchema(AutoSchema):
     def get_operation_id(self) -> str:
         return self.view.operation
 
+    def get_extensions(self) -> dict[str, Any]:
+        """That an Idempotency-Key may be sent; the schema's last step puts it into words."""
+        return {"x-repeatable": True}
 
-class Command(Unkept, APIView):
+
+class Repeatable:
+    """Commands that may be sent again under an `Idempotency-Key`: the first answer is then given once more.
+
+    With `in_one_transaction` what the command changes and its answer are committed together; a command that waits for
+    something outside the database can't, and its key is taken before and answered after it.
+    """
+
+    in_one_transaction: ClassVar[bool] = True
+
+    def once(self, request: Request, respond: Callable[[], Response]) -> HttpResponse:
+        """What `respond` answers; under a key, that of the first request that came with it."""
+        header = request.headers.get(repeats.HEADER)
+        if header is None:
+            return respond()
+        key = repeats.read_key(header)
+        repeat = repeats.Repeat(cast(User, request.user), key, repeats.fingerprint(request))
+        return repeats.answer_once(
+            repeat=repeat,
+            respond=respond,
+            refuse=self.handle_exception,  # type: ignore[attr-defined]
+            in_one_transaction=self.in_one_transaction,
+        )
+
+
+class Command(Repeatable, Unkept, APIView):
     """One verb on one thing: find it, ask the policy, read the input, call one service, show what came of it.
 
-    Services ask the policy themselves; where one does not, `ability` names what is needed in the thing's lab.
-    `carry_out` may return the row to show; otherwise the thing itself is shown, as it is then.
+    Services ask the policy themselves; where one does not, `ability` names what is needed in the thing's lab. `scope`
+    is what a token must have been made for, or several of which any will do. `carry_out` may return the row to show; otherwise the thing itself is
+    shown, as it is then. Commands that answer something else override `respond`.
     """
 
     schema = CommandSchema()
     queryset: ClassVar[QuerySet[Any]]
     lab_path: ClassVar[str] = "lab"
     ability: ClassVar[str | None] = None
+    scope: ClassVar[str | tuple[str, ...]]
     input_class: ClassVar[type[StrictSerializer]] = ReasonInput
     output_class: ClassVar[type[BaseSerializer[Any]]]
+    output_is_a_list: ClassVar[bool] = False
     operation: ClassVar[str]
     success: ClassVar[int] = 200
 
-    def post(self, request: Request, pk: int) -> Response:
+    def post(self, request: Request, pk: int) -> HttpResponse:
+        return self.once(request, lambda: self.respond(request, pk))
+
+    def respond(self, request: Request, pk: int) -> Response:
+        """Do it, and show what came of it."""
         found = self.find(request, pk)
         made = self.carry_out(found, author_of(request), **self.given(request, found))
         return self.show(self.queryset.get(pk=(made or found).pk))

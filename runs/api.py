@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.db.models import QuerySet
+from django.http import HttpResponse
 from django.urls import path, reverse
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema, extend_schema_field
@@ -14,7 +15,7 @@ from jobs.models import Target
 from record.access import visible
 from record.errors import ConductorError
 from record.models import Decision, Lab
-from record.rest import Command, LabReadOnly, ReasonInput, RefusalOutput, StrictSerializer, author_of
+from record.rest import Command, LabReadOnly, ReasonInput, RefusalOutput, Repeatable, StrictSerializer, author_of
 from record.services import Author
 from runs.models import Phase, Pipeline, Run, Species, TiltSeries
 from runs.pipeline.load import load_pipeline
@@ -197,8 +198,10 @@ class CreateInput(StrictSerializer):
     preset = serializers.CharField(max_length=200, default="", allow_blank=True)
 
 
-class RunViewSet(LabReadOnly):
+class RunViewSet(Repeatable, LabReadOnly):
     """Passages of data sets through pipelines, newest first."""
+
+    in_one_transaction = False
 
     queryset = (
         Run.objects.select_related("lab", "target", "created_by", "snapshot__pipeline")
@@ -211,6 +214,11 @@ class RunViewSet(LabReadOnly):
     filterset_class = RunFilter
     ordering_fields = ["id", "name", "created_at"]
 
+    @property
+    def scope(self) -> str:  # type: ignore[override]
+        """Reading the list and adding to it have one address."""
+        return "operate" if self.action == "create" else "read"
+
     def get_queryset(self) -> QuerySet[Any]:
         queryset = super().get_queryset()
         if self.action != "retrieve":
@@ -221,9 +229,13 @@ class RunViewSet(LabReadOnly):
         operation_id="runs_create",
         request=CreateInput,
         responses={201: RunDetail, 400: RefusalOutput, 403: RefusalOutput, 502: RefusalOutput},
+        extensions={"x-repeatable": True},
     )
-    def create(self, request: Request) -> Response:
+    def create(self, request: Request) -> HttpResponse:
         """Begin a run. What can't be used is refused in words, and nothing is written."""
+        return self.once(request, lambda: self._begin(request))
+
+    def _begin(self, request: Request) -> Response:
         given = CreateInput(data=request.data, context={"request": request})
         given.is_valid(raise_exception=True)
         wish = given.validated_data
@@ -277,6 +289,7 @@ class TiltSeriesViewSet(LabReadOnly):
 
 
 class RunCommand(Command):
+    scope = "operate"
     queryset = RunViewSet.queryset
     output_class = RunOutput
 
@@ -345,6 +358,7 @@ class SetConf(RunCommand):
 
 
 class PhaseCommand(Command):
+    scope = "operate"
     queryset = PhaseViewSet.queryset
     lab_path = "run__lab"
     output_class = PhaseOutput
@@ -385,6 +399,7 @@ class RunAgain(PhaseCommand):
 
 
 class SeriesCommand(Command):
+    scope = "decide"
     queryset = TiltSeriesViewSet.queryset
     lab_path = "run__lab"
     output_class = TiltSeriesOutput

@@ -12,6 +12,8 @@ from rest_framework.views import APIView
 class Nowhere(APIView):
     """Refuses in the API's own shape, since a program can do nothing with a page."""
 
+    scope = "read"
+
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         raise NotFound(f"The API has no address {request.path}. Addresses end with '/'; /api/schema/ lists them all.")

@@ -12,6 +12,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
+from conductor_site.api.problems import MEDIA_TYPE, problem
 from conductor_site.middleware import UNSTORABLE, storage_trouble
 from record.errors import ConductorError
 
@@ -19,14 +20,14 @@ log = logging.getLogger(__name__)
 
 
 def explain(error: Exception, context: dict[str, Any]) -> Response:
-    """Turn what was raised into {"code", "message", "extra"}; a fault of ours is logged and told as a 500.
+    """Turn what was raised into a problem (RFC 9457); a fault of ours is logged and told as a 500.
 
-    `message` is for people, `code` is a stable word for programs, `extra` holds JSON values: for bad input,
-    `fields` maps a field's name to the list of what is wrong with it.
+    For bad input, `fields` in its `extra` maps a field's name to the list of what is wrong with it.
     """
     response = _refusal(error) or _fault(error, context)
     set_rollback()
     response["Cache-Control"] = "no-store"
+    response.data["instance"] = getattr(context.get("request"), "path", "")
     return response
 
 
@@ -64,6 +65,7 @@ _CODES = {
     "permission_denied": "not_allowed",
     "parse_error": "bad_input",
     "invalid": "bad_input",
+    "throttled": "too_many_requests",
 }
 
 
@@ -76,6 +78,8 @@ def _framework_refusal(error: exceptions.APIException) -> Response:
         message = "Sign in, or send the header 'Authorization: Token ...'; POST /api/v1/token/ gives you a token."
     if isinstance(error, exceptions.AuthenticationFailed):
         message = "The token is wrong, was given up, or has expired; POST /api/v1/token/ gives you another."
+    if isinstance(error, exceptions.Throttled):
+        message = "Too many requests within a minute; nothing was changed. Wait as long as Retry-After says."
     response = _answer(error.status_code, _CODES.get(code, code), message)
     if header := getattr(error, "auth_header", None):
         response["WWW-Authenticate"] = header
@@ -107,4 +111,5 @@ def _later(response: Response, wait_s: float | None) -> Response:
 
 
 def _answer(status: int, code: str, message: str, extra: dict[str, Any] | None = None) -> Response:
-    return Response({"code": code, "message": message, "extra": extra or {}}, status=status)
+    body = problem(status=status, code=code, detail=message, instance="", extra=extra or {})
+    return Response(body, status=status, content_type=MEDIA_TYPE)

@@ -1,9 +1,9 @@
 """Where each door of the API is, all under /api/."""
 
 from django.urls import include, path
-from drf_spectacular.views import SpectacularAPIView
 from rest_framework.routers import SimpleRouter
 
+from conductor_site.api.docs import Schema, docs
 from conductor_site.api.nowhere import Nowhere
 from conductor_site.api.token_views import OneTokenView, TokenView
 from gates import api as gates
@@ -26,7 +26,8 @@ router.register("tilt-series", runs.TiltSeriesViewSet, "tilt-series")
 
 app_name = "api"
 urlpatterns = [
-    path("schema/", SpectacularAPIView.as_view(), name="schema"),
+    path("schema/", Schema.as_view(), name="schema"),
+    path("docs/", docs, name="docs"),
     path("v1/token/", TokenView.as_view(), name="token"),
     path("v1/token/<slug:token_key>/", OneTokenView.as_view(), name="one-token"),
     path("v1/", include(router.urls)),

@@ -4,6 +4,7 @@ Columns: method, name of the URL, the thing in the test's world that it shows (-
 outsider, viewer, operator, reviewer and administrator get. The outsider is administrator of another lab.
 """
 
+from hashlib import sha256
 from typing import Any
 
 ROLES = ("anonymous", "outsider", "viewer", "operator", "reviewer", "administrator")
@@ -85,6 +86,7 @@ POST   jobs:cancel             job        302 404 403 302 403 302
 GET    api:nowhere             -          401 404 404 404 404 404
 POST   api:nowhere             -          401 404 404 404 404 404
 GET    api:schema              -          401 200 200 200 200 200
+GET    api:docs                -          302 200 200 200 200 200
 POST   api:token               -          201 201 201 201 201 201
 GET    api:token               -          401 200 200 200 200 200
 DELETE api:token               -          401 400 400 400 400 400
@@ -108,6 +110,8 @@ GET    api:gate-detail         gate       401 404 200 200 200 200
 GET    api:gate-waiting        -          401 200 200 200 200 200
 POST   api:gate-decide         gate       401 404 403 403 200 200
 POST   api:gate-suggest        gate       401 404 403 403 403 403
+POST   api:gate-consequence    gate       401 404 200 200 200 200
+POST   api:gate-evidence       gate       401 404 403 201 201 201
 POST   api:gate-delegate       gate       401 404 403 403 200 200
 POST   api:gate-reopen         ended_gate 401 404 403 403 201 201
 POST   api:gate-withdraw       gate       401 404 403 200 200 200
@@ -177,9 +181,15 @@ BODIES: dict[str, dict[str, Any]] = {
     "api:token": {"username": "viewer", "password": "a long enough password"},
     "api:gate-decide": {"verdict": "approve", "answers": {"shift": 4.5}, "digest": "d" * 64},
     "api:gate-suggest": {"verdict": "approve", "answers": {"shift": 4.5}, "reason": "well tracked", "digest": "d" * 64},
+    "api:gate-consequence": {"answers": {"shift": 4.5}},
     "api:gate-delegate": {"to": "administrator", "reason": "she knows this sample"},
     "api:gate-reopen": {"reason": "the series was measured anew"},
     "api:gate-withdraw": {"reason": "asked by mistake"},
+}
+
+# What is sent to an address that takes a file: the query, and the bytes.
+FILES: dict[str, tuple[str, bytes]] = {
+    "api:gate-evidence": ("?name=seen.log&kind=log&sha256=" + sha256(b"seen").hexdigest(), b"seen"),
 }
 
 # Values of the parameters of URLs that name no thing of the world.

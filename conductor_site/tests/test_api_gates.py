@@ -120,6 +120,20 @@ def test_one_of_two_answers_waits_for_the_other(world: World, people: People, cl
     assert post(client, world.gate, "decide", an_answer()).json()["decision"]
 
 
+def test_what_approving_would_do(world: World, people: People, client: Client) -> None:
+    Gate.objects.filter(pk=world.gate.pk).update(
+        options=world.gate.options | {"consequence": "The mask is drawn anew."}
+    )
+    client.force_login(people.viewer)
+    told = post(client, world.gate, "consequence", {"answers": {"shift": 6}})
+    assert told.json() == {"consequence": "The mask is drawn anew.", "differing": ["shift"]}
+    assert post(client, world.gate, "consequence", {"answers": {"shift": 4.5}}).json()["differing"] == []
+    refused = post(client, world.gate, "consequence", {"answers": {"shift": 60}})
+    assert (refused.status_code, refused.json()["code"]) == (400, "invalid_answers")
+    assert "shift" in refused.json()["extra"]["errors"]
+    assert not Decision.objects.filter(gate=world.gate).exists()
+
+
 def test_what_waits_for_me(world: World, people: People, client: Client) -> None:
     assert [gate["id"] for gate in client.get("/api/v1/gates/waiting/").json()] == [world.gate.pk]
     client.force_login(people.operator)

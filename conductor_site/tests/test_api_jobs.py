@@ -59,7 +59,7 @@ def test_a_log_that_is_gone_is_told(world: World, client: Client, tmp_path: Path
     (tmp_path / "work" / "align.out").unlink()
     answer = client.get(f"/api/v1/jobs/{world.job.pk}/log/")
     assert answer.status_code == 502
-    assert "align.out" in answer.json()["message"]
+    assert "align.out" in answer.json()["detail"]
 
 
 def test_cancelling_says_who_and_why(world: World, people: People, client: Client) -> None:
@@ -78,4 +78,4 @@ def test_cancelling_says_who_and_why(world: World, people: People, client: Clien
 def test_a_viewer_cannot_cancel(world: World, client: Client) -> None:
     answer = client.post(f"/api/v1/jobs/{world.job.pk}/cancel/", {}, content_type="application/json")
     assert answer.status_code == 403
-    assert "operator" in answer.json()["message"]
+    assert "operator" in answer.json()["detail"]

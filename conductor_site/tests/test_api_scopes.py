@@ -26,6 +26,8 @@ COMMANDS: dict[str, set[str]] = {
     "api:job-cancel": {"operate"},
     "api:gate-decide": {"decide"},
     "api:gate-suggest": {"decide"},
+    "api:gate-consequence": READERS,
+    "api:gate-evidence": {"operate", "decide"},
     "api:gate-delegate": {"decide"},
     "api:gate-reopen": {"decide"},
     "api:gate-withdraw": {"operate", "decide"},

@@ -14,6 +14,7 @@ from django.utils import timezone
 from conductor_site.api.tokens import TOKENS_A_PERSON, make_token
 from conductor_site.models import ApiToken, SignInFailure
 from conductor_site.signin import FAILURES_A_NAME, WINDOW_S
+from conductor_site.tests.world import PROBLEM
 from record.tests.factories import PASSWORD, People
 
 pytestmark = pytest.mark.django_db
@@ -112,7 +113,7 @@ def test_what_is_no_token_is_refused(header: str, people: People, client: Client
     answer = client.get("/api/v1/runs/", HTTP_AUTHORIZATION=header)
     assert answer.status_code == 401
     assert answer.headers["WWW-Authenticate"] == "Token"
-    assert set(answer.json()) == {"code", "message", "extra"}
+    assert set(answer.json()) == PROBLEM
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,10 @@ PIXEL = (
 )
 
 
+# What every refusal of the API holds.
+PROBLEM = {"type", "title", "status", "detail", "instance", "code", "extra"}
+
+
 @dataclass
 class World:
     """What there is in one lab; the names are those that the access table uses."""
@@ -167,7 +171,7 @@ def make_gate(lab: Lab, phase: Phase, person: User, *, key: str = "after_align",
     question = {"name": "shift", "kind": "number", "label": "Largest shift", "unit": "px", "min": 0, "max": 20}
     defaults: dict[str, Any] = {
         "protocol": "generic",
-        "options": {"fields": [question]},
+        "options": {"fields": [question], "additions": True},
         "suggestion": {"shift": 4.5},
         "state": "open",
         "opened_at": timezone.now(),

@@ -5,11 +5,12 @@ from datetime import datetime
 
 from django.utils import timezone
 
-from gates.digest import what_changed
+from gates.digest import listed, what_changed
 from gates.errors import Refusal, StaleAnswer
 from gates.models import Gate
 from gates.policy import Policy, check
 from gates.protocols import find_protocol, unknown_text
+from gates.services.adding import added_since
 from gates.services.people import facts_about, roles_in
 from gates.states import GateState
 from record.access import Ability, Actor, in_scope, scopes_with
@@ -56,13 +57,20 @@ def refuse_stale(gate: Gate, seen_digest: str) -> None:
         return
     if not seen_digest:
         raise StaleAnswer("Say which evidence you saw (its digest): an answer counts for what was shown, nothing else.")
-    seen = _seen_iteration(gate, seen_digest) if _DIGEST.fullmatch(str(seen_digest)) else None
-    changed = what_changed(seen, gate) if seen else []
+    changed = _changed_since(gate, seen_digest) if _DIGEST.fullmatch(str(seen_digest)) else []
     told = "; ".join(changed) or "you answered on evidence that this gate never showed"
     raise StaleAnswer(
         f"What you saw is not what {gate.title} ({gate.context}) shows now ({told}). Look again, and answer on that.",
         extra={"changed": changed, "digest": gate.digest},
     )
+
+
+def _changed_since(gate: Gate, digest: str) -> list[str]:
+    """How what the gate shows differs from what had that digest, in words; empty where nothing here ever had it."""
+    if added := added_since(gate, digest):
+        return [listed("new", added)]
+    seen = _seen_iteration(gate, digest)
+    return what_changed(seen, gate) if seen else []
 
 
 def _seen_iteration(gate: Gate, digest: str) -> Gate | None:

@@ -62,6 +62,21 @@ def suggested_answers(gate: Gate) -> dict[str, Any]:
     return {name: value for name, value in gate.suggestion.items() if name in fields}
 
 
+@dataclass(frozen=True)
+class Preview:
+    """What answers would lead to, were they approved."""
+
+    consequence: str
+    differing: list[str]
+
+
+def preview_answers(*, gate: Gate, answers: Mapping[str, Any]) -> Preview:
+    """Read answers as an approval would, and say what it would do; InvalidAnswers where they don't hold."""
+    protocol = protocol_for(gate)
+    cleaned = _read_answers(gate, protocol, Verdict("", ""), answers)
+    return Preview(protocol.consequence(gate, cleaned), differences(cleaned, _suggested(gate, protocol)))
+
+
 def last_decision(gate: Gate) -> Decision | None:
     """The decision that one on this gate would supersede: of the latest iteration before it that has one, as far back
     as people wanted the question asked again."""

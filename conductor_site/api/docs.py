@@ -1,0 +1,37 @@
+"""The API's description: as OpenAPI for programs, and as a page on which it can be tried."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+from drf_spectacular.utils import extend_schema
+from drf_spectacular.views import SpectacularAPIView
+
+# Swagger UI draws its icons as data: images and sets styles on elements; scripts come from our own files alone.
+POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self' 'unsafe-inline'",
+        "img-src 'self' data:",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+    ]
+)
+
+
+@extend_schema(exclude=True)
+class Schema(SpectacularAPIView):
+    """Every address of the API as OpenAPI 3.1."""
+
+    scope = "read"
+
+
+@require_safe
+def docs(request: HttpRequest) -> HttpResponse:
+    """Swagger UI over the schema, to read it and to try it as whoever is signed in."""
+    response = render(request, "api/docs.html")
+    response.headers["Content-Security-Policy"] = POLICY
+    return response

@@ -1,0 +1,88 @@
+"""The API as a whole: every view says what a token must be for, and what the pages do can be done through it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from conductor_site.tests.test_access import rows
+
+SCOPES = {"read", "operate", "decide", "walk", "heartbeat"}
+# Tokens are got and given up with a password or a token of any scope.
+WITHOUT_SCOPE = {"token", "one-token", "docs"}
+
+# What a page can do -> what does the same through the API.
+SAME = {
+    "runs:new": "api:run-list",
+    "runs:settings": "api:run-conf",
+    "runs:pause": "api:run-pause",
+    "runs:resume": "api:run-resume",
+    "runs:cancel": "api:run-cancel",
+    "runs:archive": "api:run-archive",
+    "runs:retry": "api:phase-retry",
+    "runs:skip": "api:phase-skip",
+    "runs:again": "api:phase-run-again",
+    "runs:exclude": "api:tilt-series-exclude",
+    "runs:include": "api:tilt-series-include",
+    "gates:decide": "api:gate-decide",
+    "gates:consequence": "api:gate-consequence",
+    "gates:delegate": "api:gate-delegate",
+    "gates:reopen": "api:gate-reopen",
+    "gates:withdraw": "api:gate-withdraw",
+    "gates:prepare-again": "api:gate-retry-preparing",
+    "gates:apply-again": "api:gate-retry-applying",
+    "jobs:check": "api:target-check",
+    "jobs:cancel": "api:job-cancel",
+}
+# Signing in and out: a program has a token instead.
+OF_A_BROWSER = {"login", "logout"}
+
+
+def api_views() -> Iterator[tuple[str, Any, str]]:
+    """Name, class and action (or method) of each view below /api/."""
+    for pattern in patterns(get_resolver("conductor_site.api.urls")):
+        view = getattr(pattern.callback, "cls", None)
+        actions = getattr(pattern.callback, "actions", None) or {"": ""}
+        for action in actions.values():
+            yield str(pattern.name), view, action
+
+
+def patterns(resolver: URLResolver) -> Iterator[URLPattern]:
+    for each in resolver.url_patterns:
+        yield from patterns(each) if isinstance(each, URLResolver) else [each]  # type: ignore[list-item]
+
+
+def test_every_view_says_its_scope() -> None:
+    for name, cls, action in api_views():
+        if name not in WITHOUT_SCOPE:
+            view = cls()
+            view.action = action
+            assert getattr(view, "scope", None) in SCOPES, name
+
+
+def test_commands_need_more_than_reading() -> None:
+    found = {}
+    for name, cls, action in api_views():
+        if name not in WITHOUT_SCOPE and (action == "create" or hasattr(cls, "operation")):
+            view = cls()
+            view.action = action
+            found[name] = view.scope
+    reading = {name for name, scope in found.items() if scope == "read"}
+    assert reading == {"gate-consequence"}  # changes nothing
+    assert found["gate-decide"] == "decide"
+    assert found["run-list"] == "operate"
+
+
+def test_what_a_page_does_the_api_does() -> None:
+    posted = {row.name for row in rows() if row.method == "POST"}
+    pages = {name for name in posted if not name.startswith("api:")}
+    assert pages - OF_A_BROWSER == set(SAME)
+    assert set(SAME.values()) <= posted
+
+
+def test_both_doors_refuse_and_allow_the_same_roles() -> None:
+    answers = {(row.method, row.name): row.answers for row in rows()}
+    for page, door in SAME.items():
+        by_page, by_api = answers["POST", page], answers["POST", door]
+        for role in range(2, 6):  # members of the lab
+            assert (by_page[role] == 403) == (by_api[role] == 403), (page, role)
