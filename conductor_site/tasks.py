@@ -7,7 +7,7 @@ from django.utils import timezone
 from conductor_site.conduct.busy import CLUSTER_VARIABLE
 from conductor_site.conduct.due import DueTable
 from jobs.models import Pulse
-from record.services import forget_answers
+from record.pruning import forget_answers
 
 
 def pulse(cluster: str) -> None:

@@ -71,9 +71,9 @@ class SuggestionOutput(serializers.ModelSerializer[Suggestion]):
 
 class GateOutput(serializers.ModelSerializer[Gate]):
     lab = serializers.SlugRelatedField[Lab](slug_field="slug", read_only=True)
-    requested_by = serializers.CharField(source="requested_by.username", default=None)
-    delegated_to = serializers.CharField(source="delegated_to.username", default=None)
-    decision = serializers.SlugRelatedField[Decision](slug_field="uuid", read_only=True)
+    requested_by = serializers.CharField(source="requested_by.username", default=None, allow_null=True)
+    delegated_to = serializers.CharField(source="delegated_to.username", default=None, allow_null=True)
+    decision = serializers.SlugRelatedField[Decision](slug_field="uuid", read_only=True, allow_null=True)
 
     class Meta:
         model = Gate
@@ -125,7 +125,7 @@ class GateDetail(GateOutput):
     evidence = EvidenceOutput(many=True, read_only=True)
     ballots = BallotOutput(many=True, read_only=True)
     suggestions = SuggestionOutput(many=True, read_only=True, help_text="what agents would answer; counted nowhere")
-    previous = serializers.PrimaryKeyRelatedField[Gate](read_only=True)
+    previous = serializers.PrimaryKeyRelatedField[Gate](read_only=True, allow_null=True)
     next = serializers.SerializerMethodField(help_text="the iteration after this one, if it was reopened")
     intro = serializers.SerializerMethodField(help_text="what to look at, in words; mostly empty")
     replaces = serializers.SerializerMethodField(
@@ -239,8 +239,8 @@ class EvidenceViewSet(LabReadOnly):
             _header("If-None-Match", "ETag of the file that you have"),
         ],
         responses={
-            (200, "application/octet-stream"): OpenApiTypes.BINARY,
-            (206, "application/octet-stream"): OpenApiTypes.BINARY,
+            **{(200, media_type): OpenApiTypes.BINARY for media_type in _SUFFIXES},
+            **{(206, media_type): OpenApiTypes.BINARY for media_type in _SUFFIXES},
             304: None,
             410: RefusalOutput,
             416: RefusalOutput,

@@ -48,6 +48,7 @@ _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 # What WHATWG's MIME sniffing standard takes for HTML or XML at the head of a text, and anything that looks like a tag.
 _ACTIVE = re.compile(rb"\A[\s\xef\xbb\xbf]*<[!?/a-zA-Z]|<(?:script|svg|html|iframe|body)\b", re.IGNORECASE)
 _SNIFFED_BYTES = 2048
+_INCOMING = ".incoming."
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,8 @@ class Incoming:
         self._hash = hashlib.sha256()
 
     def __enter__(self) -> "Incoming":
-        root = Path(settings.EVIDENCE_ROOT)
-        self._path = root / f".incoming.{os.getpid()}.{os.urandom(8).hex()}"
+        root = _own_root()
+        self._path = root / f"{_INCOMING}{os.getpid()}.{os.urandom(8).hex()}"
         with self._told():
             root.mkdir(parents=True, exist_ok=True, mode=0o750)
             self._handle = self._path.open("x+b")
@@ -123,7 +124,7 @@ class Incoming:
         media_type = _media_type(data, self.name, kind)
         path = path_of(self.sha256)
         with self._told():
-            if not _intact(path, self.size_bytes):
+            if not _kept(path, self.size_bytes):
                 path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
                 _settle(self._handle, self._path, path)
         return Stored(self.sha256, self.size_bytes, media_type)
@@ -197,6 +198,13 @@ def drop_scratch(before: datetime) -> None:
         with suppress(FileNotFoundError):  # it has been finished
             if SCRATCH.fullmatch(path.name) and _put_at(path) < before:
                 path.unlink()
+
+
+def forget_incoming(before: datetime) -> None:
+    """Remove what came in before that time (aware) and was never kept, since its process died."""
+    for path in _own_root().glob(f"{_INCOMING}*"):
+        if _put_at(path) < before:
+            path.unlink(missing_ok=True)
 
 
 def size_of(sha256: str) -> int:

@@ -37,11 +37,13 @@ class LabViewSet(LabReadOnly):
 
 class DecisionOutput(serializers.ModelSerializer[Decision]):
     lab = serializers.SlugRelatedField[Lab](slug_field="slug", read_only=True)
-    actor = serializers.CharField(source="actor.username", default=None, help_text="user name; null for a policy")
+    actor = serializers.CharField(
+        source="actor.username", default=None, allow_null=True, help_text="user name; null for a policy"
+    )
     reason = serializers.CharField(source="statement.reason", default="")
     answers = serializers.JSONField(source="statement.answers", default=dict)
     struck = serializers.SerializerMethodField(help_text="whether what was written has been struck from the record")
-    supersedes = serializers.SlugRelatedField[Decision](slug_field="uuid", read_only=True)
+    supersedes = serializers.SlugRelatedField[Decision](slug_field="uuid", read_only=True, allow_null=True)
     superseded_by = serializers.SlugRelatedField[Decision](slug_field="uuid", read_only=True, many=True)
 
     class Meta:
@@ -94,7 +96,7 @@ class DecisionViewSet(LabReadOnly):
 class EventOutput(serializers.ModelSerializer[Event]):
     lab = serializers.SlugRelatedField[Lab](slug_field="slug", read_only=True)
     notable = serializers.SerializerMethodField(help_text="whether a person would want to hear of it")
-    decision = serializers.SlugRelatedField[Decision](slug_field="uuid", read_only=True)
+    decision = serializers.SlugRelatedField[Decision](slug_field="uuid", read_only=True, allow_null=True)
 
     class Meta:
         model = Event

@@ -5,7 +5,7 @@ from datetime import datetime
 from django.db import transaction
 
 from record.kinds import KINDS
-from record.models import Event
+from record.models import Event, KeptAnswer
 
 ROWS_AT_ONCE = 1000
 
@@ -30,3 +30,8 @@ def prune_events(*, before: datetime, dry_run: bool = False) -> int:
             with transaction.atomic():
                 Event.objects.filter(pk__in=old).delete()
     return count
+
+
+def forget_answers() -> int:
+    """Delete the answers to commands with a key that are given again no longer; how many."""
+    return KeptAnswer.objects.expired().delete()[0]

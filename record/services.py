@@ -16,7 +16,7 @@ from record.canonical import canonical_text, link_digest, statement_digest
 from record.copies import clear_copies
 from record.errors import BadInput, InvalidTransition, StaleState
 from record.kinds import KINDS
-from record.models import ActorKind, ChainHead, Decision, Door, Event, KeptAnswer, Lab, Statement
+from record.models import ActorKind, ChainHead, Decision, Door, Event, Lab, Statement
 from record.prepared import insert
 from record.values import JSON_LIMIT_BYTES, kept_json, kept_reason, visible_json, visible_text
 
@@ -255,8 +255,3 @@ def _move_head(head: ChainHead, decision: Decision) -> None:
     unmoved = ChainHead.objects.filter(pk=head.pk, count=head.count, digest=head.digest)
     if unmoved.update(count=decision.number, digest=decision.digest) != 1:
         raise StaleState("Another decision was recorded at the same moment; repeat yours if it still fits.")
-
-
-def forget_answers() -> int:
-    """Delete the answers to commands with a key that are given again no longer; how many."""
-    return KeptAnswer.objects.expired().delete()[0]

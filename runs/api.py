@@ -92,7 +92,9 @@ class SpeciesOutput(serializers.ModelSerializer[Species]):
 
 class PhaseOutput(serializers.ModelSerializer[Phase]):
     run = serializers.PrimaryKeyRelatedField[Run](read_only=True)
-    species = serializers.CharField(source="species.label", default=None, help_text="null: for all tilt series")
+    species = serializers.CharField(
+        source="species.label", default=None, allow_null=True, help_text="null: for all tilt series"
+    )
     needs = serializers.PrimaryKeyRelatedField[Phase](many=True, read_only=True)
 
     class Meta:
@@ -127,7 +129,7 @@ class TiltSeriesOutput(serializers.ModelSerializer[TiltSeries]):
     run = serializers.PrimaryKeyRelatedField[Run](read_only=True)
     excluded = serializers.SerializerMethodField()
     excluded_by = serializers.SlugRelatedField[Decision](
-        slug_field="uuid", read_only=True, help_text="uuid of the decision that excluded it"
+        slug_field="uuid", read_only=True, allow_null=True, help_text="uuid of the decision that excluded it"
     )
 
     class Meta:

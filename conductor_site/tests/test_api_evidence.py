@@ -157,6 +157,9 @@ def test_a_gate_gets_full(world: World, client: Client, monkeypatch: pytest.Monk
     with monkeypatch.context() as small:
         small.setattr(store, "MAX_GATE_BYTES", world.evidence.size_bytes)
         assert add(client, world.gate).json()["code"] == "gate_full"
+    with monkeypatch.context() as small:
+        small.setattr(site, "EVIDENCE_QUOTA_GIB", world.evidence.size_bytes / 2**30)
+        assert add(client, world.gate).json()["code"] == "over_quota"
     monkeypatch.setattr("gates.services.adding.MAX_ADDED", 1)
     assert add(client, world.gate).status_code == 201
     assert add(client, world.gate, name="b.png").json()["code"] == "gate_full"

@@ -16,6 +16,7 @@ from gates.digest import evidence_digest, items_of
 from gates.errors import GateClosed, NoAdditions
 from gates.models import Evidence, Gate
 from gates.protocols import protocol_for
+from gates.quota import over_quota
 from gates.services.locking import lock_gate
 from gates.services.people import require_any
 from gates.states import GateState
@@ -123,6 +124,8 @@ def _refuse_adding(gate: Gate, addition: Addition, stored: store.Stored) -> None
         raise BadInput(f"This gate is full: {MAX_ADDED} pieces can be added to what it shows.", code="gate_full")
     if sum(size for _, size, _ in pieces) + stored.size_bytes > store.MAX_GATE_BYTES:
         raise BadInput(f"This gate is full: it shows {store.MAX_GATE_BYTES} bytes at most.", code="gate_full")
+    if words := over_quota(gate.lab, [{"size_bytes": stored.size_bytes}]):
+        raise BadInput(words, code="over_quota")
     items = sorted({item for _, _, item in pieces if item})
     if addition.item and gate.state == GateState.OPEN and addition.item not in items:
         raise BadInput(

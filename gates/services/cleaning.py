@@ -38,6 +38,8 @@ def clean_evidence(*, before: datetime, dry_run: bool = False) -> Cleared:
     """
     cleared = Cleared()
     undecided = list(undecided_gates(before).values_list("pk", flat=True))
+    if not dry_run:
+        store.forget_incoming(before)
     with store.locked(shared=False):
         for gate_id in undecided:
             pieces = _pieces_of(gate_id) if dry_run else _clear_gate(gate_id, before)

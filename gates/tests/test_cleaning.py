@@ -2,6 +2,7 @@
 
 import os
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -202,3 +203,13 @@ def test_beyond_the_quota_a_gate_says_what_to_do(
     assert over_quota(Lab.objects.create(name="b", slug="b"), [{"size_bytes": 5}]) == ""
     kept.delete()
     assert over_quota(lab, [{"size_bytes": 5}]) == ""
+
+
+def test_what_never_arrived_whole_is_removed(db: None, settings: Any) -> None:
+    with store.Incoming("a.png") as incoming:
+        incoming.write(b"half")
+        (left,) = Path(settings.EVIDENCE_ROOT).glob(".incoming.*")
+        clean_evidence(before=timezone.now() - timedelta(days=1))
+        assert left.exists()
+        clean_evidence(before=timezone.now() + timedelta(days=1))
+        assert not left.exists()

@@ -117,7 +117,7 @@ def test_a_hung_server_is_not_waited_for(
     with nothing_asked():
         assert TOO_LATE in client.get(reverse("jobs:tail", args=[job.pk])).content.decode()
         answer = client.get(f"/api/v1/jobs/{job.pk}/log/")
-    assert (answer.status_code, TOO_LATE in answer.json()["message"]) == (502, True)
+    assert (answer.status_code, TOO_LATE in answer.json()["detail"]) == (502, True)
 
 
 def test_a_check_of_a_hung_server_says_so(
