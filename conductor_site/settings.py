@@ -207,6 +207,7 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "1",
     "SERVERS": [{"url": PREFIX}] if PREFIX else [],
     "OAS_VERSION": "3.1.1",
+    "SCHEMA_PATH_PREFIX": r"/api/v1",
     "SERVE_INCLUDE_SCHEMA": False,
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

@@ -4,11 +4,11 @@ SwaggerUIBundle({
   url: place.dataset.schema,
   domNode: place,
   deepLinking: true,
-  docExpansion: "none",
+  docExpansion: "list",
   filter: true,
   validatorUrl: null,
   requestInterceptor: (request) => {
-    request.headers["X-CSRFToken"] = place.dataset.csrf;
+    if ((request.method || "GET") !== "GET") request.headers["X-CSRFToken"] = place.dataset.csrf;
     return request;
   },
 });
