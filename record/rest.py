@@ -7,6 +7,7 @@ from datetime import MAXYEAR, MINYEAR, datetime
 from functools import reduce
 from typing import Any, ClassVar, cast
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.db.models import Model, QuerySet
@@ -137,13 +138,10 @@ class RawBody(BaseParser):
         return stream
 
 
-DRAIN_BYTES = 16 * 1024 * 1024
-
-
 def drain(request: Request) -> None:
-    """Read what is left of a body that was refused, up to a bound: a socket closed on unread bytes is reset, and the
-    sender would see that instead of the answer."""
-    left = DRAIN_BYTES
+    """Read what is left of a body that was refused (larger ones than the limit never come so far): a socket closed on
+    unread bytes is reset, and the sender would see that instead of the answer."""
+    left = settings.UPLOAD_LIMIT_BYTES
     try:
         while left > 0 and (chunk := request._request.read(64 * 1024)):
             left -= len(chunk)

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -182,6 +183,20 @@ def test_another_kind_of_body_is_refused(world: World, client: Client) -> None:
     sha256 = hashlib.sha256(b"{}").hexdigest()
     url = f"/api/v1/gates/{world.gate.pk}/evidence/?name=a.json&kind=table&sha256={sha256}"
     assert client.post(url, {}, content_type="application/json").status_code == 415
+
+
+@pytest.mark.parametrize("gate", ["gate", "nobodys"])
+def test_a_refused_file_is_read_to_its_end(gate: str, world: World, people: People, client: Client) -> None:
+    """Else the socket would be reset, and the sender would never see why."""
+    client.force_login(people.viewer)
+    body = BytesIO(b"x" * 300_000)
+    sha256 = hashlib.sha256(body.getvalue()).hexdigest()
+    pk = world.gate.pk if gate == "gate" else 0
+    url = f"/api/v1/gates/{pk}/evidence/?name=a.log&kind=log&sha256={sha256}"
+    sent: dict[str, Any] = {"wsgi.input": body, "CONTENT_LENGTH": 300_000}
+    answer = client.post(url, b"-", content_type="application/octet-stream", **sent)
+    assert answer.status_code == (403 if gate == "gate" else 404)
+    assert body.tell() == 300_000
 
 
 WHOLE = bytes(range(48, 58))

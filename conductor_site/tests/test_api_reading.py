@@ -7,8 +7,9 @@ from unittest.mock import patch
 
 import pytest
 from django.core.management import call_command
-from django.db import OperationalError
+from django.db import OperationalError, connection, transaction
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from conductor_site.tests.world import PROBLEM, World, make_evidence, make_gate, make_phase, make_world
@@ -93,10 +94,35 @@ def test_the_number_of_queries_does_not_grow(
     assert max(after.values()) <= 14
 
 
-def count_queries(client: Client, url: str) -> int:
-    from django.db import connection
-    from django.test.utils import CaptureQueriesContext
+COMMANDS = [
+    ("runs/{run.pk}/pause", {}, 20),
+    ("gates/{gate.pk}/decide", {"verdict": "approve", "answers": {"shift": 4.5}, "digest": "d" * 64}, 32),
+    ("gates/{gate.pk}/consequence", {"answers": {"shift": 4.5}}, 8),
+    ("phases/{phase.pk}/skip", {"reason": "done by hand"}, 44),
+    ("tilt-series/{series.pk}/exclude", {"reason": "ice"}, 32),
+]
 
+
+@pytest.mark.parametrize(("path", "body", "most"), COMMANDS)
+def test_a_command_asks_little_of_the_database(
+    path: str, body: dict[str, Any], most: int, world: World, people: People, client: Client
+) -> None:
+    client.force_login(people.administrator)
+    url = f"/api/v1/{path.format(**vars(world))}/"
+    with CaptureQueriesContext(connection) as plain, transaction.atomic():
+        assert client.post(url, body, content_type="application/json").status_code == 200
+        transaction.set_rollback(True)
+    with CaptureQueriesContext(connection) as keyed:
+        answer = client.post(url, body, content_type="application/json", headers={"Idempotency-Key": "k"})
+    assert answer.status_code == 200
+    with CaptureQueriesContext(connection) as repeated:
+        client.post(url, body, content_type="application/json", headers={"Idempotency-Key": "k"})
+    assert len(plain) <= most
+    assert len(keyed) - len(plain) <= 8  # look for the key, take it, two savepoints, keep the answer
+    assert len(repeated) <= 3  # the session, its user, the answer
+
+
+def count_queries(client: Client, url: str) -> int:
     with CaptureQueriesContext(
         connection,
     ) as queries:
