@@ -98,7 +98,7 @@ COMMANDS = [
     ("runs/{run.pk}/pause", {}, 20),
     ("gates/{gate.pk}/decide", {"verdict": "approve", "answers": {"shift": 4.5}, "digest": "d" * 64}, 32),
     ("gates/{gate.pk}/consequence", {"answers": {"shift": 4.5}}, 8),
-    ("phases/{phase.pk}/skip", {"reason": "done by hand"}, 44),
+    ("phases/{phase.pk}/skip", {"reason": "done by hand"}, 52),
     ("tilt-series/{series.pk}/exclude", {"reason": "ice"}, 32),
 ]
 

@@ -284,8 +284,7 @@ def test_the_api_and_its_links_are_below_the_path(browser: Browser) -> None:
     assert given.status == 201
     header = {"Authorization": f"Token {json.loads(given.body)['token']}"}
     first = json.loads(browser.get(f"{PREFIX}/api/v1/runs/?page_size=1", **header).body)
-    assert first["count"] > 1
-    assert first["next"] == f"https://{HOST}:{browser.port}{PREFIX}/api/v1/runs/?page=2&page_size=1"
+    assert first["next"].startswith(f"https://{HOST}:{browser.port}{PREFIX}/api/v1/runs/?cursor=")
     onward = urlsplit(first["next"])
     assert browser.get(f"{onward.path}?{onward.query}", **header).status == 200
     schema = browser.get(f"{PREFIX}/api/schema/", **header)
