@@ -20,9 +20,10 @@ from gates import services
 from gates.describe import describe_form
 from gates.errors import TooLarge
 from gates.inbox import waiting_for
-from gates.models import Ballot, Evidence, EvidenceKind, Gate, Suggestion
+from gates.models import Ballot, Evidence, Gate, Suggestion
 from gates.protocols import find_protocol
 from gates.services import may_answer
+from gates.services.adding import KINDS
 from gates.store import CSV, JPEG, JSON_TYPE, MAX_PIECE_BYTES, PNG, TEXT, TSV, Incoming, read_evidence
 from gates.transfer import OutOfRange, stated_sha256, wanted_range
 from record.models import Decision, Lab
@@ -388,7 +389,7 @@ class AdditionInput(StrictSerializer):
     """What is said of a file, in the address: the body is the file itself."""
 
     name = serializers.CharField(max_length=100, help_text="as of a file: letters, digits, dots, - and _")
-    kind = serializers.ChoiceField(choices=EvidenceKind.choices)
+    kind = serializers.ChoiceField(choices=[(each.value, each.label) for each in KINDS])
     title = serializers.CharField(max_length=200, default="", allow_blank=True)
     caption = serializers.CharField(max_length=500, default="", allow_blank=True)
     item = serializers.CharField(max_length=120, default="", allow_blank=True, help_text="the tilt series it speaks of")

@@ -119,6 +119,7 @@ REFUSED: list[tuple[dict[str, Any], int, str]] = [
     ({"name": ".hidden"}, 400, "bad_input"),
     ({"name": ""}, 400, "bad_input"),
     ({"kind": "movie"}, 400, "bad_input"),
+    ({"kind": "stack"}, 400, "bad_input"),
     ({"kind": "table"}, 400, "bad_input"),
     ({"caption": "a\u001b[31m"}, 400, "bad_input"),
     ({"item": "TS_404"}, 400, "bad_input"),

@@ -14,7 +14,7 @@ from gates import store
 from gates.answers import unprintable
 from gates.digest import evidence_digest, items_of
 from gates.errors import GateClosed, NoAdditions
-from gates.models import Evidence, Gate
+from gates.models import Evidence, EvidenceKind, Gate
 from gates.protocols import protocol_for
 from gates.quota import over_quota
 from gates.services.locking import lock_gate
@@ -26,6 +26,7 @@ from record.services import Author, record_event
 
 FOLDER = "added/"  # no renderer names anything so: theirs begin with a number
 MAX_ADDED = 200
+KINDS = (EvidenceKind.IMAGE, EvidenceKind.TABLE, EvidenceKind.CURVE, EvidenceKind.LOG)  # a stack is many files
 _TAKES = frozenset({GateState.PREPARING, GateState.OPEN})
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -51,6 +52,8 @@ def check_adding(*, gate: Gate, author: Author, addition: Addition) -> None:
             f"{addition.name[:60]!r} can't be a name: take 1 to 100 letters (A-Z), digits, dots, - and _, beginning "
             "with a letter or a digit."
         )
+    if addition.kind not in KINDS:
+        raise BadInput(f"{addition.kind[:40]!r} can't be added; choose one of: {', '.join(KINDS)}.")
     for text in (addition.title, addition.caption, addition.item):
         if unprintable(text):
             raise BadInput("What is said of the file holds control characters, which can't be shown.")
