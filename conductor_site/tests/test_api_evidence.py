@@ -2,17 +2,22 @@
 
 import base64
 import hashlib
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
+from threading import Barrier, Thread
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 from django.conf import settings as site
+from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
 
 from conductor_site.tests.world import PIXEL, World, make_evidence, make_world
 from gates import store
+from gates.digest import evidence_digest, items_of
 from gates.models import Evidence, Gate
 from record.models import Decision, Event, Lab
 from record.tests.factories import People
@@ -78,6 +83,47 @@ def test_ballots_on_what_was_shown_before_count_no_more(world: World, people: Pe
     assert decide(client, world.gate, digest).json()["decision"] is None
     client.force_login(people.administrator)
     assert decide(client, world.gate, digest).json()["decision"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_answer_and_an_addition_at_one_moment(lab: Lab, people: People, tmp_path: Path) -> None:
+    """Whichever is first: a decision rests on just what its gate showed, and nothing is added after it."""
+    world = make_world(lab, people.operator, tmp_path)
+    digest = evidence_digest(items_of(world.gate), world.gate.suggestion)
+    Gate.objects.filter(pk=world.gate.pk).update(digest=digest)
+    start, answers = Barrier(4), {}
+
+    def act(name: str, user: User, do: Callable[[Client], Any]) -> None:
+        client = Client()
+        client.force_login(user)
+        start.wait()
+        answers[name] = do(client)
+        connection.close()
+
+    acts: dict[str, tuple[User, Callable[[Client], Any]]] = {
+        "decide": (people.reviewer, lambda client: decide(client, world.gate, digest)),
+        "a": (people.operator, lambda client: add(client, world.gate, b"a", name="a.log", kind="log")),
+        "b": (people.operator, lambda client: add(client, world.gate, b"b", name="b.log", kind="log")),
+        "again": (people.administrator, lambda client: add(client, world.gate, b"b", name="b.log", kind="log")),
+    }
+    threads = [Thread(target=act, args=(name, *what)) for name, what in acts.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    gate = Gate.objects.get(pk=world.gate.pk)
+    assert gate.digest == evidence_digest(items_of(gate), gate.suggestion)
+    told = {name: answer.status_code for name, answer in answers.items()}
+    if told.pop("decide") == 200:
+        assert gate.decision is not None
+        assert gate.decision.evidence["items"] == items_of(gate)
+        assert set(told.values()) == {409}
+    else:
+        assert gate.state == "open"
+        assert {status for name, status in told.items() if name == "a"} <= {201, 409}
+        assert sorted([told["b"], told["again"]]) in ([200, 201], [409, 409])
+        assert len(items_of(gate)) > 1
 
 
 def test_what_is_added_while_preparing_is_there_when_it_opens(world: World, client: Client) -> None:
