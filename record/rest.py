@@ -273,8 +273,8 @@ class Command(Repeatable, Unkept, APIView):
     """One verb on one thing: find it, ask the policy, read the input, call one service, show what came of it.
 
     Services ask the policy themselves; where one does not, `ability` names what is needed in the thing's lab. `scope`
-    is what a token must have been made for, or several of which any will do. `carry_out` may return the row to show; otherwise the thing itself is
-    shown, as it is then. Commands that answer something else override `respond`.
+    is what a token must have been made for, or several of which any will do. `carry_out` may return the row to show;
+    otherwise the thing itself is shown, as it is then. Commands that answer something else override `respond`.
     """
 
     schema = CommandSchema()
