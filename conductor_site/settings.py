@@ -232,6 +232,7 @@ CLUSTER_HUNG_AFTER_S = env_int("CONDUCTOR_CLUSTER_HUNG_AFTER_S", 60, minimum=1)
 # Several hosts on one database share evidence and snapshots of pipelines: in a folder that all of them see.
 SHARED_DIR = Path(shared).resolve() if (shared := env_text("CONDUCTOR_SHARED", "")) else None
 EVIDENCE_ROOT = (SHARED_DIR or DATA_DIR) / "evidence"
+AGENT_OUTPUT_ROOT = (SHARED_DIR or DATA_DIR) / "agents"
 SNAPSHOT_ROOT = (SHARED_DIR or DATA_DIR) / "snapshots"
 RECORD_HEADS = DATA_DIR / "record_heads.jsonl"
 API_LIMITS = DATA_DIR / "api_limits"  # counts of this minute's requests
@@ -246,6 +247,8 @@ JOB_GRACE_S = env_int("CONDUCTOR_JOB_GRACE_S", 10)
 JOB_LOG_LIMIT_MIB = env_int("CONDUCTOR_JOB_LOG_LIMIT_MIB", 10_240, minimum=1)
 # GiB that the evidence of one lab may take; 0: no limit but the disk.
 EVIDENCE_QUOTA_GIB = env_int("CONDUCTOR_EVIDENCE_QUOTA_GIB", 0)
+# The user as whom agents' programs run where bubblewrap is missing and Conductor is root.
+AGENT_USER = env_text("CONDUCTOR_AGENT_USER", "")
 # Folders from which pipelines may be loaded.
 PIPELINE_ROOTS = [Path(p) for p in env_list("CONDUCTOR_PIPELINES", [str(BASE_DIR / "pipelines")])]
 

@@ -7,6 +7,7 @@ from django.contrib.admin.options import InlineModelAdmin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from jobs.agents import admin as agents_admin  # noqa: F401  (registers itself)
 from jobs.check import check_target
 from jobs.forms import TargetForm
 from jobs.lost import settle_lost

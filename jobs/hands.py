@@ -338,14 +338,18 @@ def order_of(job: Job, *, with_script: bool = False) -> Order:
         script_name=job.script_name,
         work_dir=job.work_dir,
         job_folder=job.job_folder or job.target.job_folder,
-        environment=job_environment(
-            allowed_environment(job.target.environment_allow), job.environment, cpus=job.cpus, token=job.token
-        ),
+        environment=local_environment(job),
         environment_lines=job.target.environment_lines,
         stdout_path=job.stdout_path,
         stderr_path=job.stderr_path,
         ownership=job.target.ownership(),
     )
+
+
+def local_environment(job: Job) -> dict[str, str]:
+    """A local job's whole environment: of ours, what its target and it itself may see; its own variables; its mark."""
+    ours = allowed_environment([*job.target.environment_allow, *job.environment_names])
+    return job_environment(ours, job.environment, cpus=job.cpus, token=job.token)
 
 
 def _still_alive(job: Job, left: list[str]) -> str:

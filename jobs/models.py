@@ -6,6 +6,8 @@ from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models
 from django.utils import timezone
 
+from jobs.agents.models import Agent as Agent
+from jobs.agents.models import Ask as Ask
 from jobs.cluster_models import LONGEST_S, refuse_beyond
 from jobs.cluster_models import Cluster as Cluster
 from jobs.cluster_models import ClusterWatch as ClusterWatch
@@ -98,6 +100,9 @@ class Job(Identified):
         max_length=500, blank=True, help_text="the target's job folder when this was planned: its token lies there"
     )
     environment = models.JSONField(default=dict)
+    environment_names = models.JSONField(
+        default=list, help_text="names of our own variables that this job may see besides those its target allows"
+    )
     time_limit_s = models.PositiveIntegerField()
     memory_mib = models.PositiveIntegerField()
     cpus = models.PositiveIntegerField(default=1)

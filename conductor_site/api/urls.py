@@ -8,6 +8,7 @@ from conductor_site.api.nowhere import Nowhere
 from conductor_site.api.token_views import OneTokenView, TokenView
 from gates import api as gates
 from jobs import api as jobs
+from jobs.agents import api as agents
 from record import api as record
 from runs import api as runs
 
@@ -17,6 +18,8 @@ router.register("decisions", record.DecisionViewSet, "decision")
 router.register("events", record.EventViewSet, "event")
 router.register("targets", jobs.TargetViewSet, "target")
 router.register("jobs", jobs.JobViewSet, "job")
+router.register("agents", agents.AgentViewSet, "agent")
+router.register("asks", agents.AskViewSet, "ask")
 router.register("gates", gates.GateViewSet, "gate")
 router.register("evidence", gates.EvidenceViewSet, "evidence")
 router.register("pipelines", runs.PipelineViewSet, "pipeline")
