@@ -17,6 +17,7 @@ from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
 
 from gates import services
+from gates.advice import advice_at
 from gates.describe import describe_form
 from gates.errors import TooLarge
 from gates.inbox import waiting_for
@@ -26,6 +27,7 @@ from gates.services import may_answer
 from gates.services.adding import KINDS
 from gates.store import CSV, JPEG, JSON_TYPE, MAX_PIECE_BYTES, PNG, TEXT, TSV, Incoming, read_evidence
 from gates.transfer import OutOfRange, stated_sha256, wanted_range
+from jobs.agents.api import AskOutput
 from record.models import Decision, Lab
 from record.rest import (
     AnyAccept,
@@ -124,6 +126,9 @@ class GateDetail(GateOutput):
     """With what a person needs to answer it."""
 
     evidence = EvidenceOutput(many=True, read_only=True)
+    advice = serializers.SerializerMethodField(
+        help_text="what agents were asked here; each one's newest answer an item"
+    )
     ballots = BallotOutput(many=True, read_only=True)
     suggestions = SuggestionOutput(many=True, read_only=True, help_text="what agents would answer; counted nowhere")
     previous = serializers.PrimaryKeyRelatedField[Gate](read_only=True, allow_null=True)
@@ -140,9 +145,14 @@ class GateDetail(GateOutput):
     class Meta(GateOutput.Meta):
         fields = [
             *GateOutput.Meta.fields, "previous", "next", "policy", "suggestion", "figures", "notes", "digest",
-            "intro", "replaces", "may_answer", "verdicts", "takes_additions", "form", "evidence", "ballots",
-            "suggestions",
+            "intro", "replaces", "may_answer", "verdicts", "takes_additions", "form", "evidence",
+            "advice", "ballots", "suggestions",
         ]  # fmt: skip
+
+    @extend_schema_field(AskOutput(many=True))
+    def get_advice(self, gate: Gate) -> Any:
+        shown = [ask for asks in advice_at(gate).by_item.values() for ask in asks]
+        return AskOutput(shown, many=True, context=self.context).data
 
     def get_next(self, gate: Gate) -> int | None:
         return gate.next.pk if hasattr(gate, "next") else None
@@ -302,6 +312,10 @@ class DecideInput(StrictSerializer):
     answers = serializers.DictField(default=dict, help_text="values of the gate's form, by the names of its fields")
     reason = serializers.CharField(max_length=10_000, allow_blank=True, default="")
     digest = serializers.CharField(max_length=64, help_text="the gate's digest, as it was shown with the evidence")
+    seen_advice = serializers.ListField(
+        child=serializers.UUIDField(), default=list, max_length=5000,
+        help_text="uuids of the asks whose answers were shown with the evidence; kept with the decision",
+    )  # fmt: skip
     override = serializers.BooleanField(
         default=False, help_text="as administrator, decide in spite of the policy; owes a reason"
     )
@@ -448,6 +462,29 @@ def _receive(request: Request, incoming: Incoming) -> None:
         incoming.write(chunk)
 
 
+class AskAgentInput(StrictSerializer):
+    agent = serializers.IntegerField(min_value=1, max_value=2**53, help_text="id of an agent of the gate's lab")
+
+
+class AskAgentOutput(serializers.Serializer[Any]):
+    asks = AskOutput(many=True)
+
+
+class AskAgent(GateCommand):
+    """Ask an agent about each item of an open gate. Answers come in as advice, and decide nothing."""
+
+    input_class = AskAgentInput
+    output_class = AskAgentOutput
+    scope = ("operate", "decide")
+    operation = "gates_ask_agent"
+    success = 201
+
+    def respond(self, request: Request, pk: int) -> Response:
+        given = self.given(request, self.find(request, pk))
+        asks = services.ask_at_gate(gate_id=pk, agent_id=given["agent"], author=author_of(request))
+        return self.show({"asks": asks})
+
+
 class DelegateInput(StrictSerializer):
     to = serializers.CharField(max_length=150, help_text="user name of somebody who may answer gates in this lab")
     reason = serializers.CharField(max_length=10_000)
@@ -512,6 +549,7 @@ commands = [
     path("gates/<int:pk>/suggest/", Suggest.as_view(), name="gate-suggest"),
     path("gates/<int:pk>/consequence/", Consequence.as_view(), name="gate-consequence"),
     path("gates/<int:pk>/evidence/", AddEvidence.as_view(), name="gate-evidence"),
+    path("gates/<int:pk>/ask-agent/", AskAgent.as_view(), name="gate-ask-agent"),
     path("gates/<int:pk>/delegate/", Delegate.as_view(), name="gate-delegate"),
     path("gates/<int:pk>/reopen/", Reopen.as_view(), name="gate-reopen"),
     path("gates/<int:pk>/withdraw/", Withdraw.as_view(), name="gate-withdraw"),

@@ -5,10 +5,13 @@ class GatesConfig(AppConfig):
     name = "gates"
 
     def ready(self) -> None:
-        from gates import protocols
+        from gates import protocols, subjects
         from jobs import final
+        from jobs.agents import backends
         from record import copies
 
         protocols.register("generic", "gates.generic:PROTOCOL")
         copies.register("gates.services.striking:clear_ballots")
+        backends.register("human", "gates.people_asked:HUMAN")
+        subjects.register("ask", "gates.people_asked:KEEPER")
         final.register("gates.prepared", "gates.services.preparing:PREPARED")

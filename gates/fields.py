@@ -61,6 +61,7 @@ class ItemsWidget(forms.Widget):
         self.verdicts: Mapping[str, str] = {}
         self.has_keep = self.has_note = True
         self.suggested: Mapping[str, Any] = {}
+        self.advice: Mapping[str, Any] = {}  # item -> what agents say of it; set by the page that shows it
 
     def value_from_datadict(self, data: Mapping[str, Any], files: Any, name: str) -> Any:
         if name in data:
@@ -106,6 +107,7 @@ class ItemsWidget(forms.Widget):
             "note": row.get("note", ""),
             "suggested": suggested.get("verdict", ""),
             "why": suggested.get("reason", ""),
+            "advice": self.advice.get(item, ()),
         }
 
 

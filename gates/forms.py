@@ -5,8 +5,26 @@ from typing import Any
 from django import forms
 from django.contrib.auth.models import User
 
+from jobs.agents.models import Agent
 from record.access import Ability, roles_with
 from record.forms import ReasonForm
+
+
+class AskForm(forms.Form):
+    """Which agent is asked."""
+
+    agent = forms.ModelChoiceField(Agent.objects.none(), empty_label=None, label="Agent")
+
+    def __init__(self, *args: Any, lab_id: int, **kwargs: Any) -> None:
+        super().__init__(*args, **{"auto_id": "id_ask_%s"} | kwargs)
+        choice = self.fields["agent"]
+        choice.queryset = Agent.objects.filter(lab_id=lab_id, off_since=None).order_by("name")  # type: ignore[attr-defined]
+        choice.label_from_instance = lambda agent: f"{agent.name}: {agent.role} ({agent.family})"  # type: ignore[attr-defined]
+
+    @property
+    def agents(self) -> list[Any]:
+        """The choices, in one query."""
+        return list(self.fields["agent"].choices)  # type: ignore[attr-defined]
 
 
 class DelegateForm(ReasonForm):

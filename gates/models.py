@@ -105,6 +105,9 @@ class Ballot(models.Model):
     answers = models.JSONField(default=dict)
     reason = models.TextField(blank=True)
     digest = models.CharField(max_length=64, help_text="of the evidence that the voter saw")
+    advice = models.JSONField(
+        default=dict, help_text="what agents had said that the voter saw: uuid of the ask -> digest"
+    )
     at = models.DateTimeField(default=timezone.now)
     replaced_at = models.DateTimeField(
         null=True, help_text="when it ceased to count: another answer came in its place, or evidence"

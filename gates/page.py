@@ -6,15 +6,17 @@ from typing import Any
 from django import forms
 
 from gates import subjects
+from gates.advice import advice_at
 from gates.fields import Items
-from gates.forms import DelegateForm
+from gates.forms import AskForm, DelegateForm
 from gates.models import Gate
 from gates.policy import Policy, whom_text
-from gates.protocols import GateProtocol, find_protocol, unknown_text
+from gates.protocols import GateProtocol, asks_agents, find_protocol, unknown_text
 from gates.services import last_decision, may_answer
 from gates.showing import arrange
 from gates.states import GATE, GateState
 from gates.tables import read_table
+from jobs.agents.services import may_ask
 from record.access import Ability, Actor, can
 from record.errors import ConductorError
 from record.forms import ReasonForm
@@ -32,7 +34,11 @@ def gate_page(
     barred = may_answer(gate, user)
     may_override = can(user, Ability.OVERRIDE, gate.lab_id)
     form = _form(gate, protocol, data, refusal)
-    sections = arrange(gate.evidence.all(), gate.suggestion, gate.figures)
+    advice = advice_at(gate)
+    for bound in form or ():
+        if isinstance(bound.field, Items):
+            bound.field.widget.advice = advice.by_item
+    sections = arrange(gate.evidence.all(), gate.suggestion, gate.figures, also=advice.by_item)
     plain = [bound for bound in form or () if not isinstance(bound.field, Items)]
     context = {
         "gate": gate,
@@ -51,6 +57,9 @@ def gate_page(
         "may_answer": barred is None,
         "may_override": may_override and barred is not None and barred.code == "not_allowed",
         "sections": sections,
+        "advice": advice,
+        "seen": set(gate.decision.evidence.get("advice", {})) if gate.decision else None,
+        "ask_form": _ask_form(gate, protocol, user),
         "items": [section for section in sections if section.item],
         "tables": _tables(sections),
         "answered": answers_shown(gate, form),
@@ -111,6 +120,12 @@ def _form(
                 form.add_error(name, texts)
         return form
     return protocol.form(gate)
+
+
+def _ask_form(gate: Gate, protocol: GateProtocol | None, user: Actor) -> AskForm | None:
+    """The choice of an agent to ask, where this person can ask any here now."""
+    asks = protocol is not None and gate.state == GateState.OPEN and may_ask(user, gate.lab_id)
+    return AskForm(lab_id=gate.lab_id) if protocol and asks and asks_agents(protocol) else None
 
 
 def _consequence(gate: Gate, protocol: GateProtocol | None, form: forms.Form | None) -> str:

@@ -14,6 +14,7 @@ from gates.answers import form_answers
 from gates.errors import UnknownProtocol
 from gates.models import Gate
 from gates.registry import Registry
+from jobs.agents.services import Question
 from jobs.models import Target
 from jobs.services import Resources
 from record.models import Decision
@@ -22,7 +23,7 @@ _registry = Registry("gate protocol")
 register = _registry.register
 keys = _registry.keys
 
-RESERVED = frozenset({"verdict", "reason", "digest", "seen_digest", "override", "csrfmiddlewaretoken"})
+RESERVED = frozenset({"verdict", "reason", "digest", "seen_digest", "seen_advice", "override", "csrfmiddlewaretoken"})
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,9 @@ class GateProtocol(Protocol):
     def consequence(self, gate: Gate, answers: dict[str, Any]) -> str:
         """What approving these answers will do, in a sentence; empty where the verdict's own text says it all."""
 
+    def questions(self, gate: Gate) -> list[Question]:
+        """What agents are asked at this gate when somebody wants it, item by item; mostly nothing."""
+
     def persist(self, gate: Gate, decision: Decision) -> None:
         """Write back what was decided; called for every verdict, again after a failure: idempotent by decision.uuid."""
 
@@ -131,6 +135,9 @@ class Defaults:
     def consequence(self, gate: Gate, answers: dict[str, Any]) -> str:
         return ""
 
+    def questions(self, gate: Gate) -> list[Question]:
+        return []
+
     def persist(self, gate: Gate, decision: Decision) -> None:
         return None
 
@@ -139,6 +146,11 @@ class Defaults:
 
     def faults(self, options: dict[str, Any]) -> list[str]:
         return []
+
+
+def asks_agents(protocol: GateProtocol) -> bool:
+    """Whether agents can be asked at its gates; without making the questions."""
+    return getattr(type(protocol), "questions", None) not in (None, Defaults.questions)
 
 
 def find_protocol(gate: Gate) -> GateProtocol | None:

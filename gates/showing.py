@@ -53,9 +53,12 @@ class Section:
     figures: list[tuple[str, str]] = field(default_factory=list)
 
 
-def arrange(evidence: Iterable[Evidence], suggestion: Mapping[str, Any], figures: Mapping[str, Any]) -> list[Section]:
+def arrange(
+    evidence: Iterable[Evidence], suggestion: Mapping[str, Any], figures: Mapping[str, Any], also: Iterable[str] = ()
+) -> list[Section]:
     """The sections of a gate's page: each item in the order of names, then what speaks of all of them together.
 
+    `also` are items that have a section whatever the evidence speaks of.
     `suggestion["items"]` is {item: {"verdict", "reason"}}; `figures` is {step: {...numbers...}}.
     """
     sections: dict[str, Section] = {}
@@ -73,6 +76,8 @@ def arrange(evidence: Iterable[Evidence], suggestion: Mapping[str, Any], figures
         if isinstance(advice, Mapping):
             section = sections.setdefault(item, Section(item))
             section.verdict, section.reason = str(advice.get("verdict", "")), str(advice.get("reason", ""))
+    for item in also:
+        sections.setdefault(item, Section(item))
     for section in sections.values():
         section.figures = item_figures(figures, section.item) if section.item else overall_figures(figures)
     return [sections[item] for item in sorted(sections, key=lambda item: (not item, item))]

@@ -12,14 +12,16 @@ from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_POST, require_safe
 
 from gates import services
-from gates.forms import DelegateForm
+from gates.advice import count_ended
+from gates.forms import AskForm, DelegateForm
 from gates.models import Evidence, Gate
 from gates.page import gate_page
 from gates.store import read_evidence
+from jobs.agents.models import Ask
 from record.access import visible
-from record.errors import ConductorError
+from record.errors import BadInput, ConductorError
 from record.forms import ReasonForm
-from record.pages import STOP_POLLING, page_author
+from record.pages import STOP_POLLING, page_author, page_of
 from record.services import Author
 
 EVIDENCE_POLICY = "sandbox; default-src 'none'"
@@ -45,6 +47,7 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
             answers=request.POST,
             reason=request.POST.get("reason", ""),
             seen_digest=request.POST.get("seen_digest", ""),
+            seen_advice=request.POST.getlist("seen_advice"),
             override="override" in request.POST,
         )
     except ConductorError as refusal:
@@ -67,6 +70,9 @@ def pulse(request: HttpRequest, pk: int) -> HttpResponse:
     A page that shows a form is never reloaded under its reader's hands; one that shows none is.
     """
     gate = _gate(request, pk)
+    same = (request.GET.get("state"), request.GET.get("digest", "")) == (gate.state, gate.digest)
+    if same and not gate.is_ended and (fresh := count_ended(gate) - _number(request.GET.get("advice"))) > 0:
+        return _advice_came(request, gate, fresh)
     if (request.GET.get("state"), request.GET.get("digest", "")) == (gate.state, gate.digest):
         response = HttpResponse(status=STOP_POLLING if gate.is_ended else 204)
     elif request.GET.get("form") == "1":
@@ -76,6 +82,35 @@ def pulse(request: HttpRequest, pk: int) -> HttpResponse:
     patch_vary_headers(response, ["HX-Request"])
     response.headers["Cache-Control"] = "no-store"
     return response
+
+
+@require_POST
+def ask_agents(request: HttpRequest, pk: int) -> HttpResponse:
+    """Ask an agent about each item of the gate."""
+    gate = _gate(request, pk)
+    form = AskForm(request.POST, lab_id=gate.lab_id)
+    if not form.is_valid():
+        return _again(request, pk, BadInput("Choose an agent that can be asked."))
+    agent = form.cleaned_data["agent"]
+    try:
+        asks = services.ask_at_gate(gate_id=pk, agent_id=agent.pk, author=page_author(request))
+    except ConductorError as refusal:
+        return _again(request, pk, refusal)
+    messages.success(request, f"{agent.name} is asked about {len(asks)} items. The answers come in here as advice.")
+    return redirect("gates:detail", pk)
+
+
+@require_safe
+def asks(request: HttpRequest, pk: int) -> HttpResponse:
+    """Everything that agents were asked at a gate."""
+    gate = _gate(request, pk)
+    rows = Ask.objects.filter(subject_uuid=gate.uuid).defer("prompt", "result_schema", "attachments").order_by("-id")
+    context = {
+        "gate": gate,
+        "page_obj": page_of(request, rows, size=100),
+        "seen": set(gate.decision.evidence.get("advice", {})) if gate.decision else None,
+    }
+    return render(request, "gates/asks.html", context)
 
 
 @require_POST
@@ -160,6 +195,21 @@ def _sealed(response: HttpResponse, etag: str) -> HttpResponse:
     response.headers["X-Content-Type-Options"] = "nosniff"
     response.headers["Content-Disposition"] = "inline"
     return response
+
+
+def _advice_came(request: HttpRequest, gate: Gate, fresh: int) -> HttpResponse:
+    """Agents have answered since the page was opened: a page with a form says so and stays, another shows them."""
+    if request.GET.get("form") != "1":
+        response = HttpResponse(status=204, headers={"HX-Refresh": "true"})
+    else:
+        response = render(request, "gates/_advice_came.html", {"gate": gate, "fresh": fresh})
+    patch_vary_headers(response, ["HX-Request"])
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 def _gate(request: HttpRequest, pk: int) -> Gate:

@@ -34,6 +34,7 @@ def decision(request: HttpRequest, uuid: UUID) -> HttpResponse:
         "later": list(row.superseded_by.all()),
         "events": list(Event.objects.filter(decision=row).order_by("id")[:100]),
         "shown": shown_evidence(row),
+        "advice": sorted(row.evidence.get("advice", {}).items()),
         "changes": config_changes(row),
     }
     return render(request, "record/decision.html", context)

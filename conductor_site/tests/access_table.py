@@ -68,6 +68,8 @@ GET    gates:evidence          gate,evidence 302 404 200 200 200 200
 GET    gates:pulse             gate       302 404 204 204 204 204
 POST   gates:decide            gate       302 404 403 403 302 302
 POST   gates:consequence       gate       302 404 200 200 200 200
+POST   gates:ask-agents        advised_gate 302 404 403 302 302 302
+GET    gates:asks              gate       302 404 200 200 200 200
 POST   gates:delegate          gate       302 404 403 403 302 400
 POST   gates:reopen            ended_gate 302 404 403 403 302 302
 POST   gates:withdraw          gate       302 404 403 302 302 302
@@ -78,6 +80,12 @@ GET    record:decision         decision   302 404 200 200 200 200
 GET    jobs:targets            -          302 200 200 200 200 200
 GET    jobs:target             target     302 404 200 200 200 200
 POST   jobs:check              target     302 404 403 200 403 200
+GET    jobs:agents             -          302 200 200 200 200 200
+GET    jobs:agent              agent      302 404 200 200 200 200
+POST   jobs:agent-try          agent      302 404 403 403 403 302
+POST   jobs:agent-switch       agent      302 404 403 403 403 302
+GET    jobs:ask                ask        302 404 200 200 200 200
+GET    jobs:ask-raw            ask        302 404 200 200 200 200
 GET    jobs:job                job        302 404 200 200 200 200
 GET    jobs:tail               job        302 404 200 200 200 200
 GET    jobs:log                job        302 404 200 200 200 200
@@ -105,6 +113,11 @@ GET    api:job-list            -          401 200 200 200 200 200
 GET    api:job-detail          job        401 404 200 200 200 200
 GET    api:job-log             job        401 404 200 200 200 200
 POST   api:job-cancel          job        401 404 403 200 403 200
+GET    api:agent-list          -          401 200 200 200 200 200
+GET    api:agent-detail        agent      401 404 200 200 200 200
+GET    api:ask-list            -          401 200 200 200 200 200
+GET    api:ask-detail          ask        401 404 200 200 200 200
+GET    api:ask-raw             ask        401 404 200 200 200 200
 GET    api:gate-list           -          401 200 200 200 200 200
 GET    api:gate-detail         gate       401 404 200 200 200 200
 GET    api:gate-waiting        -          401 200 200 200 200 200
@@ -112,6 +125,7 @@ POST   api:gate-decide         gate       401 404 403 403 200 200
 POST   api:gate-suggest        gate       401 404 403 403 403 403
 POST   api:gate-consequence    gate       401 404 200 200 200 200
 POST   api:gate-evidence       gate       401 404 403 201 201 201
+POST   api:gate-ask-agent      advised_gate 401 404 403 201 201 201
 POST   api:gate-delegate       gate       401 404 403 403 200 200
 POST   api:gate-reopen         ended_gate 401 404 403 403 201 201
 POST   api:gate-withdraw       gate       401 404 403 200 200 200
@@ -169,6 +183,10 @@ BODIES: dict[str, dict[str, Any]] = {
     "labs:invite": {"role": "viewer", "life_d": "7", "note": "a guest"},
     "labs:new-agent": {"name": "second", "roles": "viewer"},
     "gates:decide": {"verdict": "approve", "shift": "4.5", "seen_digest": "d" * 64},
+    "gates:ask-agents": {"agent": "@agent"},
+    "api:gate-ask-agent": {"agent": "@agent"},
+    "jobs:agent-try": {"question": "Who are you?"},
+    "jobs:agent-switch": {"on": "0", "reason": "too dear"},
     "gates:delegate": {"to_username": "administrator", "reason": "she knows this sample"},
     "gates:reopen": {"reason": "new fiducials"},
     "gates:withdraw": {"reason": "asked by mistake"},

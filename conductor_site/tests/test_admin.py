@@ -228,6 +228,8 @@ def test_lists_need_a_constant_number_of_queries(
     for name in (
         "gates_gate",
         "gates_evidence",
+        "jobs_agent",
+        "jobs_ask",
         "jobs_job",
         "record_decision",
         "record_event",

@@ -135,7 +135,10 @@ def test_what_approving_would_do(world: World, people: People, client: Client) -
 
 
 def test_what_waits_for_me(world: World, people: People, client: Client) -> None:
-    assert [gate["id"] for gate in client.get("/api/v1/gates/waiting/").json()] == [world.gate.pk]
+    assert [gate["id"] for gate in client.get("/api/v1/gates/waiting/").json()] == [
+        world.gate.pk,
+        world.advised_gate.pk,
+    ]
     client.force_login(people.operator)
     assert client.get("/api/v1/gates/waiting/").json() == []
 

@@ -16,6 +16,7 @@ from conductor_site.api.tokens import make_token
 from conductor_site.models import ApiToken, LinkKind, OneTimeLink
 from gates.models import Ballot, Evidence, Gate
 from gates.store import put
+from jobs.agents.models import Agent, Ask
 from jobs.models import Job, Target
 from record.models import Decision, Door, Event, Lab, Role
 from record.services import Author, record_event
@@ -61,6 +62,9 @@ class World:
     ended_gate: Gate
     unprepared_gate: Gate
     unapplied_gate: Gate
+    advised_gate: Gate
+    agent: Agent
+    ask: Ask
     evidence: Evidence
     ballot: Ballot
     decision: Decision
@@ -94,6 +98,12 @@ def make_world(lab: Lab, person: User, folder: Path, *, name: str = "first") -> 
     unapplied = make_gate(
         lab, phase, person, key="unapplied", state="apply_failed", decision=decision, error="the disk is full"
     )
+    advised = make_gate(
+        lab, phase, person, key="advised", protocol="alignment_qc", options={},
+        suggestion={"series": {"TS_001": {"verdict": "good", "keep": True, "note": ""}}},
+    )  # fmt: skip
+    agent = make_agent(lab, name=f"claire-{name}")
+    ask = make_ask(agent, person, gate)
     evidence = make_evidence(gate)
     ballot = Ballot.objects.create(gate=gate, voter=person, voter_name="A", door="web", verdict="approve", digest="d")
     job = make_job(lab, target, phase, folder)
@@ -114,6 +124,9 @@ def make_world(lab: Lab, person: User, folder: Path, *, name: str = "first") -> 
         ended_gate=ended,
         unprepared_gate=unprepared,
         unapplied_gate=unapplied,
+        advised_gate=advised,
+        agent=agent,
+        ask=ask,
         evidence=evidence,
         ballot=ballot,
         decision=decision,
@@ -202,6 +215,32 @@ def make_evidence(
         sha256=stored.sha256,
         size_bytes=stored.size_bytes,
     )
+
+
+def make_agent(lab: Lab, *, name: str = "claire") -> Agent:
+    """A program that says that all is good."""
+    answer = '{"status": "ok", "verdict": "good", "reason": "sharp"}'
+    return Agent.objects.create(
+        lab=lab, name=name, role="looks at tomograms", backend="command", family="shell",
+        configuration={"command": ["echo", answer]},
+    )  # fmt: skip
+
+
+def make_ask(agent: Agent, person: User, gate: Gate, *, item: str = "TS_001", **fields: Any) -> Ask:
+    """An ask about an item of a gate that has been answered, unless `fields` say otherwise."""
+    defaults: dict[str, Any] = {
+        "state": "ok",
+        "ended_at": timezone.now(),
+        "isolation": "bubblewrap",
+        "result": {"status": "ok", "verdict": "good", "reason": "sharp"},
+        "digest": "a" * 64,
+    }
+    return Ask.objects.create(
+        lab=agent.lab, agent=agent, agent_name=agent.name, family=agent.family, backend=agent.backend,
+        asked_by=person, asked_by_name=person.get_username(), door="web", subject_kind="gate",
+        subject_uuid=gate.uuid, subject_label=str(gate)[:300], root_uuid=gate.root_uuid, item=item,
+        template="alignment_qc.tomogram", template_version=1, prompt="Is it good?", **(defaults | fields),
+    )  # fmt: skip
 
 
 def make_job(lab: Lab, target: Target, phase: Phase, folder: Path) -> Job:

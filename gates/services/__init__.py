@@ -1,6 +1,7 @@
 """The only writers of gates: by subject, one file each."""
 
 from gates.services.adding import Addition, add_evidence, check_adding
+from gates.services.advising import ask_at_gate
 from gates.services.answering import Answer, answer_gate
 from gates.services.applying import apply_gate, retry_applying
 from gates.services.asking import reopen_gate, request_gate, withdraw_gate
@@ -18,6 +19,7 @@ __all__ = [
     "add_evidence",
     "answer_gate",
     "apply_gate",
+    "ask_at_gate",
     "check_adding",
     "delegate_gate",
     "escalate_gate",

@@ -1,6 +1,6 @@
 """Answers: one winner, and a clear word to everybody else."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,10 +8,12 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
+from gates import advice
 from gates.digest import items_of
 from gates.errors import NoSuchGate, ReasonOwed, Refusal
 from gates.models import Ballot, Gate
 from gates.policy import Policy
+from gates.services.advising import stop_asking
 from gates.services.locking import lock_gate
 from gates.services.refusals import may_answer, refuse_stale, when
 from gates.services.statements import Statement, last_decision, read_statement
@@ -43,12 +45,14 @@ def answer_gate(
     answers: Mapping[str, Any],
     reason: str = "",
     seen_digest: str,
+    seen_advice: Iterable[Any] = (),
     override: bool = False,
 ) -> Answer:
     """Cast a ballot; with the last one that the policy asks for, decide.
 
     `answers` are the form's raw data (a QueryDict or JSON values); `seen_digest` is the digest that was shown with the
-    evidence. With `override` an administrator, with a reason, decides in spite of who was to answer and how many.
+    evidence; `seen_advice` are the uuids of what agents had said by then and was shown too. With `override` an
+    administrator, with a reason, decides in spite of who was to answer and how many.
     Raises one of gates.errors: the first answer that is committed wins, and the others are told whose it was.
     """
     with transaction.atomic():
@@ -59,23 +63,30 @@ def answer_gate(
         statement = read_statement(gate, policy, verdict=verdict, answers=answers, reason=reason)
         if override and not statement.reason:
             raise ReasonOwed("An override needs a reason: say why you decide in spite of the gate's policy.")
-        ballot = _cast(gate, user, author, statement)
-        count = sum(statement.agrees_with(each) for each in gate.ballots.filter(replaced_at=None))
-        if not override and count < policy.quorum:
-            return Answer(gate, ballot, None, _counted(gate, ballot, statement, count, policy.quorum))
-        decision = decide(gate, author, statement, override=override)
+        ballot = _cast(gate, user, author, statement, advice.seen_advice(gate, seen_advice))
+        agreeing = [each for each in gate.ballots.filter(replaced_at=None) if statement.agrees_with(each)]
+        if not override and len(agreeing) < policy.quorum:
+            return Answer(gate, ballot, None, _counted(gate, ballot, statement, len(agreeing), policy.quorum))
+        seen = {key: digest for each in agreeing for key, digest in each.advice.items()}
+        decision = decide(gate, author, statement, override=override, seen=seen)
         point("answer_before_commit", gate.pk)
     point("answer_committed", gate.pk)
     return Answer(gate, ballot, decision, f"{statement.label}: recorded as decision {decision.number}.")
 
 
-def decide(gate: Gate, author: Author, statement: Statement, *, override: bool = False) -> Decision:
-    """Write the decision on a locked, open gate, and have it applied once this is committed."""
+def decide(
+    gate: Gate, author: Author, statement: Statement, *, override: bool = False, seen: dict[str, str] | None = None
+) -> Decision:
+    """Write the decision on a locked, open gate, and have it applied once this is committed.
+
+    `seen` is the advice of agents that was before those who decided: uuid -> digest.
+    """
+    stop_asking(gate, author, "the gate was decided")
     ruling = Ruling(
         statement.verdict,
         reason=statement.reason,
         answers=statement.answers,
-        evidence={"digest": gate.digest, "items": items_of(gate)},
+        evidence={"digest": gate.digest, "items": items_of(gate)} | ({"advice": seen} if seen else {}),
         gate_uuid=gate.uuid,
         iteration=gate.iteration,
         supersedes=last_decision(gate),
@@ -114,7 +125,7 @@ def _permitted(gate: Gate, policy: Policy, author: Author, override: bool) -> Us
     return user
 
 
-def _cast(gate: Gate, user: User, author: Author, statement: Statement) -> Ballot:
+def _cast(gate: Gate, user: User, author: Author, statement: Statement, seen: dict[str, str]) -> Ballot:
     earlier = gate.ballots.filter(voter=user, replaced_at=None).first()
     if earlier is not None:
         if statement.agrees_with(earlier):
@@ -131,6 +142,7 @@ def _cast(gate: Gate, user: User, author: Author, statement: Statement) -> Ballo
         answers=statement.answers,
         reason=statement.reason,
         digest=gate.digest,
+        advice=seen,
     )
     record_event(
         lab_id=gate.lab_id,

@@ -10,6 +10,7 @@ from gates.answers import clean_reason
 from gates.errors import GateClosed, ReasonOwed
 from gates.models import Gate
 from gates.policy import Policy
+from gates.services.advising import stop_asking
 from gates.services.locking import lock_gate
 from gates.services.people import require_any
 from gates.services.preparing import begin_preparing, stop_preparing
@@ -105,6 +106,7 @@ def withdraw_gate(*, gate_id: int, author: Author, reason: str = "", decision: D
         if author.kind != ActorKind.POLICY and decision is None:
             why = _stated(reason, "Say why the gate is withdrawn.")
         stop_preparing(gate, author)
+        stop_asking(gate, author, "the gate was withdrawn")
         _withdraw(gate, message=f"Withdrawn by {author.name}: {why}".rstrip(": "), decision=decision)
         tell_closed(gate)
         if author.kind != ActorKind.POLICY and decision is None:

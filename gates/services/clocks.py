@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from gates.models import Gate, SweepBeat
 from gates.policy import Policy, Timeout, whom_text
+from gates.services.advising import stop_asking
 from gates.services.answering import decide
 from gates.services.locking import lock_gate
 from gates.services.statements import read_statement, suggested_answers
@@ -136,6 +137,7 @@ def _answer_by_default(gate: Gate, policy: Policy, default: Timeout) -> None:
 
 
 def _close(gate: Gate, why: str) -> None:
+    stop_asking(gate, Author.policy("time-out"), "the gate timed out")
     GATE.apply(
         gate,
         "time_out",

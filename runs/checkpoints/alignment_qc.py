@@ -5,15 +5,36 @@ from typing import Any
 
 from django import forms
 
+from gates.advice import item_question, sections_of
 from gates.fields import BAD, GOOD, SUSPECT, Items
 from gates.models import Gate
 from gates.protocols import APPROVE, VERDICTS, Preparation, Verdict
+from jobs.agents.prompts import Template
+from jobs.agents.services import Question
 from record.models import Decision
 from runs.checkpoints.base import Checkpoint, phase_of, series_names
 from runs.checkpoints.judging import apply_judgement, describe_judgement
 
 FIELD = "series"
 _KNOWN = (GOOD, SUSPECT, BAD)
+
+LOOK = Template(
+    key="alignment_qc.tomogram",
+    version=1,
+    question=(
+        "A cryo-electron tomogram was reconstructed from one tilt series. Advise the person who decides whether the "
+        "tilt series is good enough to go on with: good (use it), suspect (a person should look closely, and say at "
+        "what) or bad (leave it out). Look for a poor alignment (features smeared or doubled, high residuals), missing "
+        "or spoilt views, low contrast, and ice or carbon where particles should be. Judge by the figures and pictures "
+        "of this item alone, and say in one or two sentences what you saw."
+    ),
+    properties={
+        "verdict": {"enum": [GOOD, SUSPECT, BAD]},
+        "reason": {"type": "string", "minLength": 1, "maxLength": 600},
+        "confidence": {"type": "number", "minimum": 0, "maximum": 1},
+    },
+    required=("verdict", "reason"),
+)
 
 
 class AlignmentQc(Checkpoint):
@@ -58,6 +79,11 @@ class AlignmentQc(Checkpoint):
         made = type("AlignmentForm", (forms.Form,), {FIELD: field})
         form: forms.Form = made(data, initial=gate.suggestion)
         return form
+
+    def questions(self, gate: Gate) -> list[Question]:
+        """One a tilt series that this gate judges."""
+        sections = sections_of(gate)
+        return [item_question(gate, LOOK, name, sections) for name in gate.suggestion.get(FIELD, {})]
 
     def consequence(self, gate: Gate, answers: dict[str, Any]) -> str:
         return _sentence(describe_judgement(answers.get(FIELD, {})))

@@ -1,0 +1,132 @@
+"""What agents say at a gate: asked item by item, shown beside the reviewer's form, kept with the decision. Never more.
+
+An answer counts for what was shown, so it names the advice that was on the page (`seen_advice`); what came in later is
+not part of it. Advice changes neither the form's initial values nor the gate's digest.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from gates.errors import StaleAnswer
+from gates.models import Evidence, Gate
+from gates.showing import Section, arrange
+from gates.store import PICTURES, path_of
+from jobs.agents.models import Agent, Ask
+from jobs.agents.prompts import Template
+from jobs.agents.services import Question
+from record.errors import BadInput
+
+MOST_PICTURES = 4
+MAX_PICTURE_BYTES = 4 * 1024 * 1024
+MOST_SEEN = 5000
+
+
+@dataclass
+class Advice:
+    """What was asked at a gate, as its page shows it: the newest answer of each agent about each item."""
+
+    by_item: dict[str, list[Ask]] = field(default_factory=dict)
+    ended: list[Ask] = field(default_factory=list)
+    waiting: int = 0
+
+    @property
+    def total(self) -> int:
+        return len(self.ended) + self.waiting
+
+    @property
+    def keys(self) -> list[str]:
+        """The answers that are shown, by their uuids: what an answer to the gate then names."""
+        return [str(ask.uuid) for ask in self.ended]
+
+
+def advice_at(gate: Gate) -> Advice:
+    """The advice at a gate; in one query, without prompts."""
+    newest: dict[tuple[int, str], Ask] = {}
+    asks = (
+        Ask.objects.filter(subject_uuid=gate.uuid)
+        .select_related("lab")
+        .defer("prompt", "result_schema", "attachments")
+        .order_by("id")
+    )
+    for ask in asks:
+        newest[ask.agent_id, ask.item] = ask
+    advice = Advice()
+    for ask in newest.values():
+        if ask.is_ended:
+            advice.ended.append(ask)
+        else:
+            advice.waiting += 1
+        advice.by_item.setdefault(ask.item, []).append(ask)
+    return advice
+
+
+def count_ended(gate: Gate) -> int:
+    """How many answers the gate's page would show now."""
+    asks = Ask.objects.filter(subject_uuid=gate.uuid, ended_at__isnull=False)
+    return asks.order_by().values("agent_id", "item").distinct().count()
+
+
+def seen_advice(gate: Gate, keys: Iterable[Any]) -> dict[str, str]:
+    """uuid -> digest of the advice that somebody saw; StaleAnswer for what was never said at this gate."""
+    wanted = {_uuid(key) for key in keys}
+    if len(wanted) > MOST_SEEN:
+        raise BadInput(f"{len(wanted)} pieces of advice are more than a gate shows.")
+    if not wanted:
+        return {}
+    found = Ask.objects.filter(subject_uuid=gate.uuid, uuid__in=wanted, ended_at__isnull=False)
+    digests = {str(uuid): digest for uuid, digest in found.order_by("id").values_list("uuid", "digest")}
+    if len(digests) != len(wanted):
+        raise StaleAnswer(
+            f"You name advice that no agent gave at {gate.title} ({gate.context}). Look again, and answer on that."
+        )
+    return digests
+
+
+def item_question(gate: Gate, template: Template, item: str, sections: Mapping[str, Section]) -> Question:
+    """A question about one item: its figures and its pictures, as they are shown to people."""
+    section = sections.get(item) or Section(item)
+    figures = "\n".join(f"{label}: {value}" for label, value in section.figures)
+    data = {
+        "The item": item,
+        "What the gate is about": gate.context,
+        "Figures of the item": figures or "there are none",
+    }
+    return Question(template, data, item, _pictures(section))
+
+
+def sections_of(gate: Gate) -> dict[str, Section]:
+    """item -> what is shown of it, without what is suggested of it: agents say their own."""
+    return {section.item: section for section in arrange(gate.evidence.all(), {}, gate.figures)}
+
+
+def agents_of(lab_id: int) -> list[Agent]:
+    """The agents that can be asked in a lab."""
+    return list(Agent.objects.filter(lab_id=lab_id, off_since=None).order_by("name"))
+
+
+def _pictures(section: Section) -> list[dict[str, str]]:
+    """The first few pictures of an item, the middle slice of each stack before others."""
+    shown = [stack.start for stack in section.stacks] + section.pictures
+    fit = [each for each in shown if each.media_type in PICTURES and each.size_bytes <= MAX_PICTURE_BYTES]
+    return [_picture(piece) for piece in fit[:MOST_PICTURES]]
+
+
+def _picture(piece: Evidence) -> dict[str, str]:
+    suffix = ".png" if piece.media_type.endswith("png") else ".jpg"
+    name = "".join(each if each.isalnum() or each in "._-" else "_" for each in piece.name.removesuffix(suffix))
+    return {
+        "name": f"{name.lstrip('.')[:100]}{suffix}",
+        "path": str(path_of(piece.sha256)),
+        "sha256": piece.sha256,
+        "media_type": piece.media_type,
+        "caption": piece.caption or piece.title,
+    }
+
+
+def _uuid(key: Any) -> UUID:
+    try:
+        return UUID(str(key))
+    except ValueError as error:
+        raise BadInput(f"{str(key)[:60]!r} names no advice: give the uuids that were shown.") from error
