@@ -23,17 +23,20 @@ from conductor_site.keeping.manifest import (
     EVIDENCE_LIST,
     FORMAT,
     HEADS,
+    OUTPUT_LIST,
     SECRET,
     STAMP,
     Manifest,
     backups_in,
     listed_evidence,
+    listed_outputs,
     sha256_of,
     write_manifest,
     write_through,
 )
 from gates import store
 from gates.models import Evidence
+from jobs.agents.models import Ask
 from record.errors import BadInput, ConductorError
 from record.shared import seen
 from runs.models import Snapshot
@@ -88,8 +91,10 @@ def _fill(scratch: Path, root: Path) -> Made:
         migrations = sorted([app, name] for app, name in MigrationRecorder(connection).applied_migrations())
         database = dump_database(scratch)
         digests = _copy_evidence(root, made)
+        outputs = _copy_outputs(root, made)
         snapshots = _copy_snapshots(root, made)
     write_through(scratch / EVIDENCE_LIST, "".join(f"{digest}\n" for digest in digests).encode())
+    write_through(scratch / OUTPUT_LIST, "".join(f"{digest}\n" for digest in outputs).encode())
     manifest = Manifest(
         format=FORMAT,
         taken_at=timezone.now().isoformat(),
@@ -137,6 +142,18 @@ def _copy_evidence(root: Path, made: Made) -> list[str]:
     return digests
 
 
+def _copy_outputs(root: Path, made: Made) -> list[str]:
+    """The digests of what agents wrote, sorted; each file is checked and copied, unless a backup here has it."""
+    rows = Ask.objects.exclude(raw_sha256="").order_by("raw_sha256").values_list("raw_sha256", flat=True).distinct()
+    digests, source = [], seen(Path(settings.AGENT_OUTPUT_ROOT))
+    for digest in rows.iterator(ROWS_AT_ONCE):
+        if store.copy(digest, root / "agents", source=source):
+            digests.append(digest)
+        else:
+            made.lost.append(f"output of an agent {digest}")
+    return digests
+
+
 def _copy_snapshots(root: Path, made: Made) -> list[str]:
     digests = sorted(set(Snapshot.objects.values_list("digest", flat=True)))
     for digest in digests:
@@ -160,11 +177,15 @@ def _remove_older(root: Path, keep: int, made: Path) -> list[str]:
         folder.rename(aside)  # whoever is cut off here leaves no part of a backup that seems whole
         shutil.rmtree(aside)
     if old:
-        needed = {digest for folder in kept for digest in listed_evidence(folder)}
-        for path in (root / "evidence").glob("[0-9a-f][0-9a-f]/*"):
-            if path.name not in needed:
-                path.unlink()
+        _keep_only(root / "evidence", {digest for folder in kept for digest in listed_evidence(folder)})
+        _keep_only(root / "agents", {digest for folder in kept for digest in listed_outputs(folder)})
     return [folder.name for folder in old]
+
+
+def _keep_only(files: Path, needed: set[str]) -> None:
+    for path in files.glob("[0-9a-f][0-9a-f]/*"):
+        if path.name not in needed:
+            path.unlink()
 
 
 @contextmanager

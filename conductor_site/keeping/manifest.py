@@ -1,8 +1,8 @@
 """What a backup says of itself.
 
-A folder of backups holds `evidence/` and `snapshots/`, which all backups in it share since their files are named by
-their content, and for each backup a folder named by its time: the database, the heads of the chains, the secret key, a
-list of the evidence, and `manifest.json`, which is written last.
+A folder of backups holds `evidence/`, `agents/` and `snapshots/`, which all backups in it share since their files are
+named by their content, and for each backup a folder named by its time: the database, the heads of the chains, the secret
+key, lists of the evidence and of what agents wrote, and `manifest.json`, which is written last.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from record.errors import BadInput
 
 FORMAT = 1
 STAMP = "%Y%m%dT%H%M%SZ"
-NAME, EVIDENCE_LIST = "manifest.json", "evidence.txt"
+NAME, EVIDENCE_LIST, OUTPUT_LIST = "manifest.json", "evidence.txt", "agents.txt"
 HEADS, SECRET = "record_heads.jsonl", "secret_key"
 
 
@@ -62,6 +62,12 @@ def backups_in(root: Path) -> list[Path]:
 def listed_evidence(folder: Path) -> list[str]:
     """Digests of the evidence that belongs to the backup."""
     return (folder / EVIDENCE_LIST).read_text().split()
+
+
+def listed_outputs(folder: Path) -> list[str]:
+    """Digests of what agents wrote that belongs to the backup; backups made before there were agents list none."""
+    path = folder / OUTPUT_LIST
+    return path.read_text().split() if path.exists() else []
 
 
 def sha256_of(path: Path) -> str:

@@ -18,6 +18,7 @@ from conductor_site.keeping.manifest import (
     SECRET,
     Manifest,
     listed_evidence,
+    listed_outputs,
     read_manifest,
     write_through,
 )
@@ -117,6 +118,9 @@ def _put_files(folder: Path, restored: Restored) -> None:
             restored.evidence += 1
         else:
             restored.lost.append(f"evidence {digest}")
+    for digest in listed_outputs(folder):
+        if not store.copy(digest, seen(Path(settings.AGENT_OUTPUT_ROOT)), source=root / "agents"):
+            restored.lost.append(f"output of an agent {digest}")
     for digest in restored.manifest.snapshots:
         _put_snapshot(digest, root, restored)
     restored.kept_heads = _put_heads(folder)

@@ -14,6 +14,7 @@ from conductor_site.tests.stores import Store
 def _own_stores(settings: Any, tmp_path: Path) -> None:
     settings.EVIDENCE_ROOT = tmp_path / "evidence"
     settings.SNAPSHOT_ROOT = tmp_path / "snapshots"
+    settings.AGENT_OUTPUT_ROOT = tmp_path / "agents"
     settings.PIPELINE_ROOTS = [tmp_path]
 
 

@@ -44,14 +44,18 @@ while not Path(sys.argv[1]).exists():
     print(count, flush=True)
 """
 
-# Every piece of evidence, read as a page would, and every digest that a decision names, looked for in the store.
+# Every piece of evidence and output of an agent, read as a page would, and every digest that a decision names, looked
+# for in the store.
 SHOW = """
 import django; django.setup()
 from gates.models import Evidence
 from gates.store import path_of, read_evidence
+from jobs.agents.models import Ask
+from jobs.agents.store import read
 from record.models import Decision
 for piece in Evidence.objects.all():
     read_evidence(piece)
+assert [read(ask.raw_sha256) for ask in Ask.objects.all()] != []
 named = [digest for row in Decision.objects.all() for digest in row.evidence.get("items", {}).values()]
 print(Evidence.objects.count(), len(named), all(path_of(digest).exists() for digest in named))
 """
@@ -166,7 +170,7 @@ def test_what_is_backed_up_during_writes_holds_when_it_is_put_back(
 def test_a_backup_is_its_owners_alone(site: Installation, tmp_path: Path) -> None:
     folder = make(site, tmp_path / "backups")
     modes = {path.name: path.stat().st_mode & 0o077 for path in folder.iterdir() if path.is_file()}
-    assert {"manifest.json", DATABASE, "secret_key", "record_heads.jsonl", "evidence.txt"} == modes.keys()
+    assert {"manifest.json", DATABASE, "secret_key", "record_heads.jsonl", "evidence.txt", "agents.txt"} == modes.keys()
     assert set(modes.values()) == {0} and (tmp_path / "backups").stat().st_mode & 0o077 == 0
 
 

@@ -17,6 +17,7 @@ from conductor_site.models import ApiToken, LinkKind, OneTimeLink
 from gates.models import Ballot, Evidence, Gate
 from gates.store import put
 from jobs.agents.models import Agent, Ask
+from jobs.agents.store import keep
 from jobs.models import Job, Target
 from record.models import Decision, Door, Event, Lab, Role
 from record.services import Author, record_event
@@ -78,7 +79,10 @@ class World:
 def stores_in(folder: Path) -> override_settings:
     """Settings under which evidence, snapshots and pipelines lie in `folder`."""
     return override_settings(
-        EVIDENCE_ROOT=folder / "evidence", SNAPSHOT_ROOT=folder / "snapshots", PIPELINE_ROOTS=[folder]
+        EVIDENCE_ROOT=folder / "evidence",
+        AGENT_OUTPUT_ROOT=folder / "agents",
+        SNAPSHOT_ROOT=folder / "snapshots",
+        PIPELINE_ROOTS=[folder],
     )
 
 
@@ -228,7 +232,10 @@ def make_agent(lab: Lab, *, name: str = "claire") -> Agent:
 
 def make_ask(agent: Agent, person: User, gate: Gate, *, item: str = "TS_001", **fields: Any) -> Ask:
     """An ask about an item of a gate that has been answered, unless `fields` say otherwise."""
+    raw = b'{"status": "ok", "verdict": "good", "reason": "sharp"}\n'
     defaults: dict[str, Any] = {
+        "raw_sha256": keep(raw),
+        "raw_bytes": len(raw),
         "state": "ok",
         "ended_at": timezone.now(),
         "isolation": "bubblewrap",

@@ -8,6 +8,7 @@ from django.conf import settings
 
 from jobs.agents.errors import OutputLost
 from jobs.shells import in_words, write_whole
+from record.shared import seen
 
 
 def keep(raw: bytes) -> str:
@@ -33,4 +34,5 @@ def read(sha256: str) -> bytes:
 
 
 def path_of(sha256: str) -> Path:
-    return Path(settings.AGENT_OUTPUT_ROOT) / sha256[:2] / sha256
+    """Where it lies; AdapterError (transient) where hosts share the store and this one can't see it."""
+    return seen(Path(settings.AGENT_OUTPUT_ROOT)) / sha256[:2] / sha256
