@@ -216,6 +216,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
     "ENUM_NAME_OVERRIDES": {
         "ActorKindEnum": "record.models.ActorKind",
+        "AskStateEnum": "jobs.agents.states.AskState",
         "GateStateEnum": "gates.states.GateState",
         "JobStateEnum": "jobs.states.JobState",
         "PhaseStateEnum": "runs.states.PhaseState",

@@ -35,6 +35,7 @@ urlpatterns = [
     path("v1/token/<slug:token_key>/", OneTokenView.as_view(), name="one-token"),
     path("v1/", include(router.urls)),
     path("v1/", include(jobs.commands)),
+    path("v1/", include(agents.commands)),
     path("v1/", include(gates.commands)),
     path("v1/", include(runs.commands)),
     path("<path:address>", Nowhere.as_view(), name="nowhere"),

@@ -1,8 +1,8 @@
 """What a backup says of itself.
 
 A folder of backups holds `evidence/`, `agents/` and `snapshots/`, which all backups in it share since their files are
-named by their content, and for each backup a folder named by its time: the database, the heads of the chains, the secret
-key, lists of the evidence and of what agents wrote, and `manifest.json`, which is written last.
+named by their content, and for each backup a folder named by its time: the database, the heads of the chains, the
+secret key, lists of the evidence and of what agents wrote, and `manifest.json`, which is written last.
 """
 
 import hashlib

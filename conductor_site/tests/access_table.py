@@ -115,6 +115,8 @@ GET    api:job-log             job        401 404 200 200 200 200
 POST   api:job-cancel          job        401 404 403 200 403 200
 GET    api:agent-list          -          401 200 200 200 200 200
 GET    api:agent-detail        agent      401 404 200 200 200 200
+POST   api:agent-try           agent      401 404 403 403 403 201
+POST   api:agent-switch        agent      401 404 403 403 403 200
 GET    api:ask-list            -          401 200 200 200 200 200
 GET    api:ask-detail          ask        401 404 200 200 200 200
 GET    api:ask-raw             ask        401 404 200 200 200 200
@@ -185,6 +187,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "gates:decide": {"verdict": "approve", "shift": "4.5", "seen_digest": "d" * 64},
     "gates:ask-agents": {"agent": "@agent"},
     "api:gate-ask-agent": {"agent": "@agent"},
+    "api:agent-try": {"question": "Who are you?"},
+    "api:agent-switch": {"on": False, "reason": "too dear"},
     "jobs:agent-try": {"question": "Who are you?"},
     "jobs:agent-switch": {"on": "0", "reason": "too dear"},
     "gates:delegate": {"to_username": "administrator", "reason": "she knows this sample"},

@@ -22,7 +22,7 @@ from record.errors import AdapterError, ConductorError
 
 MAX_REPORT_BYTES = 16 * 1024 * 1024  # the text of an answer, quoted for JSON, may be longer than what was written
 
-# What a job's end means for the ask, where the runner left no report.
+# What a job's end means for the ask, whatever the runner could still report: it was ended from outside.
 ENDS: dict[str, str] = {
     JobState.CANCELLED: AskState.WITHDRAWN,
     JobState.TIMED_OUT: AskState.TIMED_OUT,
@@ -76,6 +76,8 @@ def gather_answer(ask: Ask, job: Job) -> Answered:
         if error.transient:
             raise
         return _without_report(shell, job)
+    if job.state in ENDS:
+        return Answered(ENDS[job.state], _ended_text(job), None, report.facts)
     if report.outcome != ANSWERED:
         return Answered(report.outcome, report.message, None, report.facts)
     reading, told = _read(ask, report)
@@ -133,8 +135,7 @@ def _known(told: dict[str, Any]) -> dict[str, Any]:
 
 def _without_report(shell: Shell, job: Job) -> Answered:
     """The job ended and left no report: it was ended from outside, or the runner could not run."""
-    ended = str(job.get_state_display()).lower()
-    message = f"Its job ended as {ended} and left no answer. {job.reason}".strip()
+    message = _ended_text(job)
     outcome = ENDS.get(job.state, AskState.INFRA)
     if outcome == AskState.INFRA and job.stderr_path:
         try:
@@ -142,3 +143,7 @@ def _without_report(shell: Shell, job: Job) -> Answered:
         except ConductorError:
             message = f"{message} Its log can't be read."
     return Answered(outcome, message[:1000])
+
+
+def _ended_text(job: Job) -> str:
+    return f"Its job ended as {str(job.get_state_display()).lower()} and left no answer. {job.reason}".strip()

@@ -4,17 +4,23 @@ from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponse
+from django.urls import path
 from django_filters import rest_framework as filters
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
+from rest_framework.response import Response
 
 from jobs.agents import store
 from jobs.agents.models import Agent, Ask
+from jobs.agents.services import switch_agent
+from jobs.agents.trying import try_agent
+from record.access import Ability
 from record.models import Lab
-from record.rest import AnyAccept, LabReadOnly
+from record.rest import AnyAccept, Command, LabReadOnly, ReasonInput, StrictSerializer, author_of
+from record.services import Author
 
 
 class AgentOutput(serializers.ModelSerializer[Agent]):
@@ -108,3 +114,45 @@ class AskViewSet(LabReadOnly):
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.headers["Content-Disposition"] = "attachment"
         return response
+
+
+class TryInput(StrictSerializer):
+    question = serializers.CharField(max_length=4000, help_text="what to ask it")
+
+
+class Try(Command):
+    """Ask an agent a question of your own; the ask, in which its answer will stand."""
+
+    queryset = AgentViewSet.queryset
+    ability = Ability.OVERRIDE
+    input_class = TryInput
+    output_class = AskOutput
+    operation = "agents_try"
+    success = 201
+
+    def post(self, request: Request, pk: int) -> Response:
+        agent = self.find(request, pk)
+        return self.show(try_agent(agent=agent, author=author_of(request), **self.given(request, agent)))
+
+
+class SwitchInput(ReasonInput):
+    on = serializers.BooleanField(help_text="false: nothing more is put to it, and what waits is withdrawn")
+
+
+class Switch(Command):
+    """Switch an agent off, or on again."""
+
+    queryset = AgentViewSet.queryset
+    ability = Ability.OVERRIDE
+    input_class = SwitchInput
+    output_class = AgentOutput
+    operation = "agents_switch"
+
+    def carry_out(self, found: Agent, author: Author, **given: Any) -> None:
+        switch_agent(agent_id=found.pk, author=author, **given)
+
+
+commands = [
+    path("agents/<int:pk>/try/", Try.as_view(), name="agent-try"),
+    path("agents/<int:pk>/switch/", Switch.as_view(), name="agent-switch"),
+]

@@ -269,6 +269,16 @@ def test_a_job_that_was_cancelled_took_the_question_back(desk: Desk) -> None:
     assert ask.state == "withdrawn" and "not needed" in ask.why
 
 
+def test_what_a_cancelled_job_could_still_report_is_no_answer(desk: Desk) -> None:
+    (ask,) = desk.ask(desk.agent(f"echo '{GOOD}'"))
+    run_job(Job.objects.get())
+    Job.objects.update(state="cancelled", reason="Cancelled by reviewer")
+    assert handle_final(Job.objects.get())
+    ask.refresh_from_db()
+    assert ask.state == "withdrawn" and ask.result is None and "Cancelled by reviewer" in ask.why
+    assert raw_of(ask) == GOOD + "\n", "what it wrote is kept all the same"
+
+
 def test_a_runner_that_can_not_run_is_told(desk: Desk) -> None:
     (ask,) = desk.ask(desk.agent("true"))
     job = Job.objects.get()
