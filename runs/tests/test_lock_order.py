@@ -31,6 +31,8 @@ from runs.tests.factories import OVERLAY, Bench, write_pipeline
 
 THREADS = 8
 SECONDS = 6.0
+LEAST = 6  # things that each has done, however busy the machine
+PATIENCE_S = 120.0
 DECIDED_AT_BOTH = OVERLAY.replace("after: 2", "after: 3a")
 
 
@@ -50,7 +52,7 @@ def test_everybody_does_everything_to_one_run_at_once(
         crowd = [pool.submit(_one_of_many, Deeds(bench, run, people, seed), deadline) for seed in range(THREADS)]
         done = [each.result() for each in crowd]
 
-    assert sum(done) > THREADS * 5 and Decision.objects.count() > 5
+    assert sum(done) >= THREADS * LEAST and Decision.objects.count() > 5
     assert "deadlock" not in caplog.text  # also not where what follows a job's end was put off because of one
     assert list(verify_record(Lab.objects.all())) == []
 
@@ -129,7 +131,7 @@ def _one_of_many(deeds: Deeds, deadline: float) -> int:
     """How many things were done; what a service refuses, or what there is none of, is passed over."""
     done = 0
     try:
-        while time.monotonic() < deadline:
+        while (now := time.monotonic()) < deadline or (done < LEAST and now < deadline + PATIENCE_S):
             try:
                 deeds.one()
                 done += 1
