@@ -2,6 +2,7 @@
 
 import base64
 import time
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,8 @@ def test_a_known_secret_in_each_spelling(text: str) -> None:
     [
         "sk-abcdefghijklmnop1234", "sk-ant-api03-abcdefghijklmnop", "ghp_" + "a1" * 18, "github_pat_" + "a1" * 20,
         "glpat-abcdefghij0123456789", "xoxb-1234567890-abcdef", "AKIAABCDEFGHIJKLMNOP", "AIza" + "b" * 35,
-        "hf_" + "c" * 34, "eyJhbGciOiJI.eyJzdWIiOiIx.c2lnbmF0dXJl", "syt_dXNlcg_abcdefghijklmnopqrst_0aBcD",
+        "hf_" + "c" * 34, "ak-" + "a1B2" * 6, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        "eyJhbGciOiJI.eyJzdWIiOiIx.c2lnbmF0dXJl", "syt_dXNlcg_abcdefghijklmnopqrst_0aBcD",
     ],
 )  # fmt: skip
 def test_forms_that_issuers_document(secret: str) -> None:
@@ -85,3 +87,20 @@ def test_no_text_makes_it_slow(part: str) -> None:
     begun = time.process_time()
     redact(part * (size // len(part)))
     assert time.process_time() - begun < 20
+
+
+def test_the_values_of_our_own_secrets(settings: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "plainlookingvalue")
+    monkeypatch.setenv("CONDUCTOR_NOTICE__ROOM", "another plain value")
+    monkeypatch.setenv("LAB_SECRET_FILE", "/etc/conductor/lab.key")
+    monkeypatch.setenv("SHORT_TOKEN", "good")
+    monkeypatch.setenv("CONDUCTOR_TOKEN", "j0123456789x")
+    settings.SECRET_KEY = "this signs our sessions"
+    text = (
+        "plainlookingvalue, another plain value, this signs our sessions; /etc/conductor/lab.key is good, j0123456789x"
+    )
+    assert redact(text) == "[redacted], [redacted], [redacted]; /etc/conductor/lab.key is good, j0123456789x"
+
+
+def test_one_secret_within_another_leaves_nothing_of_it() -> None:
+    assert redact("abcdefghijkl", ["abcdef", "abcdefghijkl"]) == "[redacted]"
