@@ -6,6 +6,7 @@ missing=()
 command -v chromium >/dev/null || missing+=(chromium fonts-dejavu-core)
 compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
 command -v nginx >/dev/null || missing+=(nginx-light)
+command -v bwrap >/dev/null || missing+=(bubblewrap)
 command -v openssl >/dev/null || missing+=(openssl)
 [ -x /lib/systemd/systemd ] || missing+=(systemd)  # the package alone, which makes it nobody's init
 command -v curl >/dev/null || missing+=(curl)
