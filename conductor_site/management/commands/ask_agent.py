@@ -36,7 +36,7 @@ class Command(BaseCommand):
             )
         except ConductorError as error:
             raise CommandError(error.message) from error
-        self.stdout.write(f"Asked {agent.name} ({agent.get_isolation_display()} isolation).")
+        self.stdout.write(f"Asked {agent.name}; isolation: {agent.get_isolation_display()}.")
         if agent.backend == "human" and not ask.is_ended:
             self.stdout.write("It waits in people's inboxes; their answer will stand on the ask's page.")
             return
