@@ -56,7 +56,7 @@ class AgentAccount(models.Model):
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="agent_account"
     )
-    lab = models.ForeignKey(Lab, on_delete=models.PROTECT, related_name="agents")
+    lab = models.ForeignKey(Lab, on_delete=models.PROTECT, related_name="agent_accounts")
     made_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="agents_made")
     made_at = models.DateTimeField(default=timezone.now)
 

@@ -31,9 +31,9 @@ POST   labs:add                lab        302 404 403 403 403 302
 GET    labs:member             lab,member 302 404 403 403 403 200
 POST   labs:member             lab,member 302 404 403 403 403 302
 POST   labs:password-link      lab,member 302 404 403 403 403 200
-POST   labs:agent-token        lab,agent  302 404 403 403 403 200
-POST   labs:revoke-agent-token lab,agent,agent_token 302 404 403 403 403 302
-POST   labs:close-agent        lab,agent  302 404 403 403 403 302
+POST   labs:agent-token        lab,agent_user 302 404 403 403 403 200
+POST   labs:revoke-agent-token lab,agent_user,agent_token 302 404 403 403 403 302
+POST   labs:close-agent        lab,agent_user 302 404 403 403 403 302
 POST   labs:invite             lab        302 404 403 403 403 200
 POST   labs:revoke-invitation  lab,invitation 302 404 403 403 403 302
 POST   labs:new-agent          lab        302 404 403 403 403 302

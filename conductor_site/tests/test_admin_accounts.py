@@ -13,7 +13,7 @@ from conductor_site.models import ApiToken
 from conductor_site.tests.test_admin import act, said
 from record.access import Role
 from record.models import Decision, Lab, Membership
-from record.tests.factories import People, make_agent
+from record.tests.factories import People, make_agent_user
 
 pytestmark = pytest.mark.django_db
 
@@ -98,6 +98,6 @@ def test_an_account_is_joined_with_one_of_the_organisation(
     body = {"issuer": "https://id.example.org", "subject": "8c1f", "user": people.viewer.pk}
     assert client.post(url, body).status_code == 302
     assert people.viewer.identities.get().subject == "8c1f"  # type: ignore[attr-defined]
-    agent = make_agent("reader", lab, Role.VIEWER)
+    agent = make_agent_user("reader", lab, Role.VIEWER)
     assert client.post(url, body | {"subject": "other", "user": agent.pk}).status_code == 200
     assert not agent.identities.exists()  # type: ignore[attr-defined]

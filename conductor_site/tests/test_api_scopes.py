@@ -15,7 +15,7 @@ from conductor_site.tests.world import World, make_world, stores_in
 from gates.models import Gate
 from record.access import Role, Scope
 from record.models import Decision, Event
-from record.tests.factories import make_agent, make_lab, make_people
+from record.tests.factories import make_agent_user, make_lab, make_people
 
 READERS = {"read", "operate", "decide", "walk"}
 ANY = set(Scope)
@@ -24,10 +24,13 @@ ANY = set(Scope)
 COMMANDS: dict[str, set[str]] = {
     "api:target-check": {"operate"},
     "api:job-cancel": {"operate"},
+    "api:agent-try": {"decide"},
+    "api:agent-switch": {"decide"},
     "api:gate-decide": {"decide"},
     "api:gate-suggest": {"decide"},
     "api:gate-consequence": READERS,
     "api:gate-evidence": {"operate", "decide"},
+    "api:gate-ask-agent": {"operate", "decide"},
     "api:gate-delegate": {"decide"},
     "api:gate-reopen": {"decide"},
     "api:gate-withdraw": {"operate", "decide"},
@@ -95,7 +98,7 @@ def answer_to(row: Row, world: World, user: User, scopes: list[str]) -> Any:
 def test_row(row: Row, world: World) -> None:
     owner = User.objects.get(username="administrator")
     if row.name == "api:gate-suggest":  # people answer
-        owner = make_agent("reader", world.lab, Role.REVIEWER)
+        owner = make_agent_user("reader", world.lab, Role.REVIEWER)
     whole = answer_to(row, world, owner, list(Scope)).status_code
     found = {scope: answer_to(row, world, owner, [scope]).status_code for scope in Scope}
     assert found == {scope: whole if scope in scopes_for(row) else 403 for scope in Scope}
@@ -111,6 +114,8 @@ def test_a_token_gives_its_owner_no_more_than_their_roles(row: Row, world: World
 # What an agent may, that has every role there is: read and operate; never what is for people.
 FOR_PEOPLE = {
     "api:gate-decide",  # its gate's policy does not let agents
+    "api:agent-try",
+    "api:agent-switch",
     "api:gate-delegate",
     "api:gate-reopen",
     "api:tilt-series-exclude",
@@ -120,13 +125,13 @@ FOR_PEOPLE = {
 
 @pytest.mark.parametrize("row", api_rows(), ids=lambda row: f"{row.method}-{row.name}")
 def test_an_agent_does_nothing_that_is_for_people(row: Row, world: World) -> None:
-    agent = make_agent("reader", world.lab, *Role)
+    agent = make_agent_user("reader", world.lab, *Role)
     status = answer_to(row, world, agent, list(Scope)).status_code
     assert status == 403 if row.name in FOR_PEOPLE else status < 300 or status == 404, status
 
 
 def test_an_agent_decides_where_the_policy_lets_it_and_is_shown_as_one(world: World, client: Client) -> None:
-    agent = make_agent("reader", world.lab, Role.REVIEWER)
+    agent = make_agent_user("reader", world.lab, Role.REVIEWER)
     Gate.objects.filter(pk=world.gate.pk).update(policy={"agents_may": True})
     _, token = make_token(user=agent, name="reader", scopes=["decide"])
     robot = Client(headers={"Authorization": f"Token {token}"})
@@ -148,7 +153,7 @@ def test_an_agent_decides_where_the_policy_lets_it_and_is_shown_as_one(world: Wo
 
 
 def test_at_a_gate_for_people_an_agent_is_told_so(world: World) -> None:
-    agent = make_agent("reader", world.lab, Role.REVIEWER)
+    agent = make_agent_user("reader", world.lab, Role.REVIEWER)
     _, token = make_token(user=agent, name="reader", scopes=["decide"])
     robot = Client(headers={"Authorization": f"Token {token}"})
     assert robot.get("/api/v1/gates/waiting/").json() == []

@@ -26,6 +26,7 @@ SAME = {
     "runs:include": "api:tilt-series-include",
     "gates:decide": "api:gate-decide",
     "gates:consequence": "api:gate-consequence",
+    "gates:ask-agents": "api:gate-ask-agent",
     "gates:delegate": "api:gate-delegate",
     "gates:reopen": "api:gate-reopen",
     "gates:withdraw": "api:gate-withdraw",
@@ -33,6 +34,8 @@ SAME = {
     "gates:apply-again": "api:gate-retry-applying",
     "jobs:check": "api:target-check",
     "jobs:cancel": "api:job-cancel",
+    "jobs:agent-try": "api:agent-try",
+    "jobs:agent-switch": "api:agent-switch",
     "account:new-token": "api:token",
     "account:revoke-token": "api:one-token",
 }

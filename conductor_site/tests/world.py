@@ -21,7 +21,7 @@ from jobs.agents.store import keep
 from jobs.models import Job, Target
 from record.models import Decision, Door, Event, Lab, Role
 from record.services import Author, record_event
-from record.tests.factories import decide, make_agent, make_person
+from record.tests.factories import decide, make_agent_user, make_person
 from runs.models import Phase, Pipeline, Run, Species, TiltSeries
 from runs.services.create import create_run
 from runs.tests.factories import write_pipeline
@@ -71,7 +71,7 @@ class World:
     decision: Decision
     event: Event
     member: User
-    agent: User
+    agent_user: User
     agent_token: ApiToken
     invitation: OneTimeLink
 
@@ -136,8 +136,8 @@ def make_world(lab: Lab, person: User, folder: Path, *, name: str = "first") -> 
         decision=decision,
         event=event,
         member=make_person(f"member-{name}", lab, Role.VIEWER),
-        agent=(agent := make_agent(f"reader-{name}", lab, Role.VIEWER)),
-        agent_token=make_token(user=agent, name="reading", scopes=["read"])[0],
+        agent_user=(user := make_agent_user(f"reader-{name}", lab, Role.VIEWER)),
+        agent_token=make_token(user=user, name="reading", scopes=["read"])[0],
         invitation=make_link(kind=LinkKind.INVITATION, life_h=1, lab=lab, role="viewer", made_by=person).row,
     )
 

@@ -9,7 +9,7 @@ from gates.tests.doubles import answer, ask
 from record.errors import BadInput, NotAllowed
 from record.models import Decision, Door, Event, Lab
 from record.services import Author, strike_statement
-from record.tests.factories import People, make_agent
+from record.tests.factories import People, make_agent_user
 
 
 def test_an_answer_decides(lab: Lab, people: People) -> None:
@@ -84,7 +84,7 @@ def test_an_inactive_person_has_no_say(lab: Lab, people: People) -> None:
 
 
 def test_an_agent_may_not_decide_unless_the_policy_says_so(lab: Lab, people: People) -> None:
-    agent = Author.person(make_agent("director", lab, "reviewer"), Door.API)
+    agent = Author.person(make_agent_user("director", lab, "reviewer"), Door.API)
     closed, opened = ask(lab), ask(lab, policy={"agents_may": True})
 
     with pytest.raises(NotAllowed, match="doesn't let agents"):

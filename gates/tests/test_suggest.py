@@ -14,12 +14,12 @@ from record.access import Role
 from record.errors import BadInput, NotAllowed
 from record.models import Decision, Door, Event, Lab
 from record.services import Author
-from record.tests.factories import People, make_agent, make_lab
+from record.tests.factories import People, make_agent_user, make_lab
 
 
 @pytest.fixture
 def agent(lab: Lab) -> Author:
-    return Author.person(make_agent("reader", lab, Role.REVIEWER), Door.API)
+    return Author.person(make_agent_user("reader", lab, Role.REVIEWER), Door.API)
 
 
 def suggest(gate: Gate, author: Author, verdict: str = "approve", **more: Any) -> Suggestion:
@@ -69,8 +69,8 @@ def test_people_answer_and_viewers_only_look(lab: Lab, people: People) -> None:
     with pytest.raises(NotAllowed, match="Answer the gate"):
         suggest(gate, Author.person(people.reviewer, Door.API))
     with pytest.raises(NotAllowed, match="role reviewer"):
-        suggest(gate, Author.person(make_agent("looker", lab, Role.VIEWER), Door.API))
-    stranger = make_agent("stranger", make_lab("third"), Role.REVIEWER)
+        suggest(gate, Author.person(make_agent_user("looker", lab, Role.VIEWER), Door.API))
+    stranger = make_agent_user("stranger", make_lab("third"), Role.REVIEWER)
     with pytest.raises(NoSuchGate):
         suggest(gate, Author.person(stranger, Door.API))
     assert not Suggestion.objects.exists()

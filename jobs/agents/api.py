@@ -127,10 +127,11 @@ class Try(Command):
     ability = Ability.OVERRIDE
     input_class = TryInput
     output_class = AskOutput
+    scope = "decide"
     operation = "agents_try"
     success = 201
 
-    def post(self, request: Request, pk: int) -> Response:
+    def respond(self, request: Request, pk: int) -> Response:
         agent = self.find(request, pk)
         return self.show(try_agent(agent=agent, author=author_of(request), **self.given(request, agent)))
 
@@ -146,6 +147,7 @@ class Switch(Command):
     ability = Ability.OVERRIDE
     input_class = SwitchInput
     output_class = AgentOutput
+    scope = "decide"
     operation = "agents_switch"
 
     def carry_out(self, found: Agent, author: Author, **given: Any) -> None:

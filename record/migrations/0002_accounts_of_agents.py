@@ -20,7 +20,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('user', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='agent_account', serialize=False, to=settings.AUTH_USER_MODEL)),
                 ('made_at', models.DateTimeField(default=django.utils.timezone.now)),
-                ('lab', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='agents', to='record.lab')),
+                ('lab', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='agent_accounts', to='record.lab')),
                 ('made_by', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='agents_made', to=settings.AUTH_USER_MODEL)),
             ],
             options={

@@ -39,7 +39,7 @@ def make_person(username: str, lab: Lab, *roles: str) -> User:
     return person
 
 
-def make_agent(name: str, lab: Lab, *roles: str) -> User:
+def make_agent_user(name: str, lab: Lab, *roles: str) -> User:
     """The account `agent-NAME`, marked as an agent's, with each of `roles` in `lab`."""
     agent = make_person(f"agent-{name}", lab, *roles)
     AgentAccount.objects.create(user=agent, lab=lab, made_by=agent)

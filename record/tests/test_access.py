@@ -7,7 +7,7 @@ from record.access import Ability, Role, Scope, can, lab_ids, limit_to, require,
 from record.errors import NotAllowed
 from record.models import ActorKind, Door, Lab, Membership
 from record.services import Author
-from record.tests.factories import People, make_agent, make_person
+from record.tests.factories import People, make_agent_user, make_person
 
 TABLE = {
     # who:          view   operate answer decide override manage
@@ -99,7 +99,7 @@ def test_a_refusal_names_the_scope_that_would_do(lab: Lab, people: People) -> No
 
 
 def test_an_agent_never_may_what_is_for_people(lab: Lab) -> None:
-    agent = make_agent("reader", lab, *Role)
+    agent = make_agent_user("reader", lab, *Role)
     allowed = [ability for ability in Ability if can(agent, ability, lab.pk)]
     assert allowed == [Ability.VIEW, Ability.OPERATE, Ability.ANSWER]
     with pytest.raises(NotAllowed, match="is for people"):
@@ -107,7 +107,7 @@ def test_an_agent_never_may_what_is_for_people(lab: Lab) -> None:
 
 
 def test_an_agent_is_named_as_one_and_passes_for_no_person(lab: Lab, people: People) -> None:
-    agent = make_agent("reader", lab)
+    agent = make_agent_user("reader", lab)
     author = Author.person(agent, Door.API)
     assert (author.kind, author.name) == (ActorKind.AGENT, "agent-reader (agent)")
     with pytest.raises(ValueError, match="acts as nothing else"):

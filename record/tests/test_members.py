@@ -11,7 +11,7 @@ from record.errors import BadInput, ConductorError, NotAllowed
 from record.members import LastOfRole, account_subject, members_of, set_roles
 from record.models import Decision, Door, Event, Lab, Membership
 from record.services import Author
-from record.tests.factories import People, make_agent, make_person
+from record.tests.factories import People, make_agent_user, make_person
 
 
 def by(user: User, door: str = Door.WEB) -> Author:
@@ -81,7 +81,7 @@ def test_the_last_of_a_role_is_not_lost_unnoticed(lab: Lab, people: People, role
 def test_closed_accounts_and_agents_count_for_nobody(lab: Lab, people: People) -> None:
     closed = make_person("closed", lab, Role.REVIEWER)
     User.objects.filter(pk=closed.pk).update(is_active=False)
-    make_agent("reader", lab, Role.REVIEWER)
+    make_agent_user("reader", lab, Role.REVIEWER)
     with pytest.raises(LastOfRole):
         set_roles(lab=lab, user=people.reviewer, roles=[], author=by(people.administrator))
     make_person("second", lab, Role.REVIEWER)
@@ -89,7 +89,7 @@ def test_closed_accounts_and_agents_count_for_nobody(lab: Lab, people: People) -
 
 
 def test_an_agent_is_no_administrator_and_of_its_own_lab_alone(lab: Lab, people: People) -> None:
-    agent = make_agent("reader", lab)
+    agent = make_agent_user("reader", lab)
     with pytest.raises(BadInput, match="for people"):
         set_roles(lab=lab, user=agent, roles=["administrator"], author=by(people.administrator))
     with pytest.raises(BadInput, match="another lab"):
@@ -105,7 +105,7 @@ def test_a_role_that_is_none_is_refused(lab: Lab, people: People) -> None:
 def test_members_are_told_with_all_their_roles_agents_last(
     lab: Lab, people: People, django_assert_num_queries: object
 ) -> None:
-    make_agent("a-reader", lab, Role.VIEWER)
+    make_agent_user("a-reader", lab, Role.VIEWER)
     make_person("both", lab, Role.REVIEWER, Role.OPERATOR)
     with django_assert_num_queries(1):  # type: ignore[operator]
         found = [(member.user.username, member.roles, member.kind) for member in members_of(lab)]

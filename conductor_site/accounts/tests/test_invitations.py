@@ -23,7 +23,7 @@ from record.errors import BadInput, NotAllowed
 from record.members import set_roles
 from record.models import Decision, Door, Event, Lab, Membership
 from record.services import Author
-from record.tests.factories import PASSWORD, People, make_agent, make_person
+from record.tests.factories import PASSWORD, People, make_agent_user, make_person
 
 pytestmark = pytest.mark.django_db
 NEW = {"username": "mara", "new_password1": PASSWORD, "new_password2": PASSWORD, "first_name": "Mara"}
@@ -166,7 +166,7 @@ def test_others_invite_nobody(who: str, lab: Lab, people: People) -> None:
 def test_an_agent_accepts_nothing(lab: Lab, people: People) -> None:
     made = invite(lab=lab, role="administrator", author=by(people.administrator))
     with pytest.raises(NotAllowed):
-        accept_with_account(secret=made.secret, user=make_agent("reader", lab))
+        accept_with_account(secret=made.secret, user=make_agent_user("reader", lab))
 
 
 @pytest.mark.django_db(transaction=True)

@@ -19,7 +19,7 @@ from record.errors import BadInput, NotAllowed, StaleState
 from record.members import LastOfRole
 from record.models import Decision, Door, Event, Lab, Membership
 from record.services import Author
-from record.tests.factories import People, make_agent, make_person
+from record.tests.factories import People, make_agent_user, make_person
 
 pytestmark = pytest.mark.django_db
 
@@ -129,7 +129,7 @@ def test_an_agents_name_is_taken_once(lab: Lab, people: People) -> None:
 def test_others_make_no_agents_and_no_tokens_for_them(who: str, lab: Lab, people: People) -> None:
     with pytest.raises(NotAllowed):
         make_agent_account(lab=lab, name="mine", roles=["viewer"], author=by(people[who]))
-    agent = make_agent("reader", lab, Role.VIEWER)
+    agent = make_agent_user("reader", lab, Role.VIEWER)
     with pytest.raises(NotAllowed):
         make_agent_token(agent=agent, name="x", scopes=["read"], life_h=1, author=by(people[who]))
 
@@ -144,7 +144,7 @@ def test_nobody_makes_tokens_for_another_person(lab: Lab, people: People, client
 
 
 def test_an_agent_cannot_sign_in_to_pages(lab: Lab) -> None:
-    agent = make_agent("reader", lab, Role.VIEWER)
+    agent = make_agent_user("reader", lab, Role.VIEWER)
     agent.set_unusable_password()
     agent.save()
     answer = Client().post(reverse("login"), {"username": "agent-reader", "password": agent.password})
@@ -154,7 +154,7 @@ def test_an_agent_cannot_sign_in_to_pages(lab: Lab) -> None:
 def test_a_closed_agent_is_out_at_once_and_needs_a_new_token_when_opened(
     lab: Lab, people: People, client: Client
 ) -> None:
-    agent = make_agent("reader", lab, Role.VIEWER)
+    agent = make_agent_user("reader", lab, Role.VIEWER)
     _, token = make_token(user=agent, name="node")
     client.force_login(people.administrator)
     url = reverse("labs:close-agent", args=[lab.pk, agent.pk])

@@ -18,7 +18,7 @@ from conductor_site.signin import FAILURES_A_NAME
 from record.access import Role
 from record.errors import BadInput, NotAllowed
 from record.models import Door, Event, Lab, Membership
-from record.tests.factories import PASSWORD, People, make_agent
+from record.tests.factories import PASSWORD, People, make_agent_user
 
 pytestmark = pytest.mark.django_db
 NEW = "quite another password"
@@ -114,7 +114,7 @@ def test_a_new_link_replaces_the_old(lab: Lab, people: People) -> None:
 
 
 def test_agents_have_no_password(lab: Lab, people: People) -> None:
-    agent = make_agent("reader", lab, Role.VIEWER)
+    agent = make_agent_user("reader", lab, Role.VIEWER)
     with pytest.raises(BadInput, match="only tokens"):
         make_password_link(user=agent, author=by(people.administrator))
 
