@@ -1,7 +1,9 @@
-"""What agents say at a gate: asked item by item, shown beside the reviewer's form, kept with the decision. Never more.
+"""What agents say at a gate: shown beside the reviewer's form, kept with the decision. Never more.
 
-An answer counts for what was shown, so it names the advice that was on the page (`seen_advice`); what came in later is
-not part of it. Advice changes neither the form's initial values nor the gate's digest.
+Some are asked by people, item by item (an ask); others come by a token of their own and say what they would answer (a
+suggestion). Both are advice. An answer counts for what was shown, so it names the advice that was on the page
+(`seen_advice`); what came in later is not part of it. Advice changes neither the form's initial values nor the gate's
+digest.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,12 +12,13 @@ from typing import Any
 from uuid import UUID
 
 from gates.errors import StaleAnswer
-from gates.models import Evidence, Gate
+from gates.models import Evidence, Gate, Suggestion
 from gates.showing import Section, arrange
 from gates.store import PICTURES, path_of
 from jobs.agents.models import Agent, Ask
 from jobs.agents.prompts import Template
 from jobs.agents.services import Question
+from record.canonical import canonical_text, sha256_hex
 from record.errors import BadInput
 
 MOST_PICTURES = 4
@@ -25,11 +28,13 @@ MOST_SEEN = 5000
 
 @dataclass
 class Advice:
-    """What was asked at a gate, as its page shows it: the newest answer of each agent about each item."""
+    """What agents said at a gate, as its page shows it: the newest answer of each about each item, and suggestions."""
 
     by_item: dict[str, list[Ask]] = field(default_factory=dict)
     ended: list[Ask] = field(default_factory=list)
+    suggestions: list[Suggestion] = field(default_factory=list)
     waiting: int = 0
+    said: int = 0
 
     @property
     def total(self) -> int:
@@ -37,14 +42,17 @@ class Advice:
 
     @property
     def keys(self) -> list[str]:
-        """The answers that are shown, by their uuids: what an answer to the gate then names."""
-        return [str(ask.uuid) for ask in self.ended]
+        """What is shown, by its uuids: what an answer to the gate then names."""
+        return [str(each.uuid) for each in (*self.ended, *self.suggestions)]
 
 
 def advice_at(gate: Gate) -> Advice:
-    """The advice at a gate; in one query, without prompts."""
+    """The advice at a gate; in two queries, without prompts.
+
+    A suggestion that its agent replaced is shown only at a gate that was decided in sight of it.
+    """
     newest: dict[tuple[int, str], Ask] = {}
-    asks = (
+    asks = list(
         Ask.objects.filter(subject_uuid=gate.uuid)
         .select_related("lab")
         .defer("prompt", "result_schema", "attachments")
@@ -59,13 +67,16 @@ def advice_at(gate: Gate) -> Advice:
         else:
             advice.waiting += 1
         advice.by_item.setdefault(ask.item, []).append(ask)
+    suggestions = list(gate.suggestions.all())
+    decided_on = gate.decision.evidence.get("advice", {}) if gate.decision else {}
+    advice.suggestions = [each for each in suggestions if each.replaced_at is None or str(each.uuid) in decided_on]
+    advice.said = sum(ask.is_ended for ask in asks) + len(suggestions)
     return advice
 
 
-def count_ended(gate: Gate) -> int:
-    """How many answers the gate's page would show now."""
-    asks = Ask.objects.filter(subject_uuid=gate.uuid, ended_at__isnull=False)
-    return asks.order_by().values("agent_id", "item").distinct().count()
+def count_said(gate: Gate) -> int:
+    """How often agents have said something at the gate, be it replaced or not: a page that is older knows of less."""
+    return Ask.objects.filter(subject_uuid=gate.uuid, ended_at__isnull=False).count() + gate.suggestions.count()
 
 
 def seen_advice(gate: Gate, keys: Iterable[Any]) -> dict[str, str]:
@@ -77,6 +88,8 @@ def seen_advice(gate: Gate, keys: Iterable[Any]) -> dict[str, str]:
         return {}
     found = Ask.objects.filter(subject_uuid=gate.uuid, uuid__in=wanted, ended_at__isnull=False)
     digests = {str(uuid): digest for uuid, digest in found.order_by("id").values_list("uuid", "digest")}
+    for suggestion in gate.suggestions.filter(uuid__in=wanted):
+        digests[str(suggestion.uuid)] = sha256_hex(canonical_text(suggestion.facts()))
     if len(digests) != len(wanted):
         raise StaleAnswer(
             f"You name advice that no agent gave at {gate.title} ({gate.context}). Look again, and answer on that."

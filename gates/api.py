@@ -17,7 +17,7 @@ from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
 
 from gates import services
-from gates.advice import advice_at
+from gates.advice import Advice, advice_at
 from gates.describe import describe_form
 from gates.errors import TooLarge
 from gates.inbox import waiting_for
@@ -69,7 +69,7 @@ class SuggestionOutput(serializers.ModelSerializer[Suggestion]):
 
     class Meta:
         model = Suggestion
-        fields = ["author", "author_name", "verdict", "answers", "reason", "digest", "at", "replaced_at"]
+        fields = ["uuid", "author", "author_name", "verdict", "answers", "reason", "digest", "at", "replaced_at"]
 
 
 class GateOutput(serializers.ModelSerializer[Gate]):
@@ -125,12 +125,14 @@ class MayAnswerOutput(serializers.Serializer[Any]):
 class GateDetail(GateOutput):
     """With what a person needs to answer it."""
 
+    _shown: tuple[int, Advice] | None = None
+
     evidence = EvidenceOutput(many=True, read_only=True)
     advice = serializers.SerializerMethodField(
         help_text="what agents were asked here; each one's newest answer an item"
     )
     ballots = BallotOutput(many=True, read_only=True)
-    suggestions = SuggestionOutput(many=True, read_only=True, help_text="what agents would answer; counted nowhere")
+    suggestions = serializers.SerializerMethodField(help_text="what agents would answer; counted nowhere")
     previous = serializers.PrimaryKeyRelatedField[Gate](read_only=True, allow_null=True)
     next = serializers.SerializerMethodField(help_text="the iteration after this one, if it was reopened")
     intro = serializers.SerializerMethodField(help_text="what to look at, in words; mostly empty")
@@ -151,8 +153,17 @@ class GateDetail(GateOutput):
 
     @extend_schema_field(AskOutput(many=True))
     def get_advice(self, gate: Gate) -> Any:
-        shown = [ask for asks in advice_at(gate).by_item.values() for ask in asks]
+        shown = [ask for asks in self._advice(gate).by_item.values() for ask in asks]
         return AskOutput(shown, many=True, context=self.context).data
+
+    @extend_schema_field(SuggestionOutput(many=True))
+    def get_suggestions(self, gate: Gate) -> Any:
+        return SuggestionOutput(self._advice(gate).suggestions, many=True, context=self.context).data
+
+    def _advice(self, gate: Gate) -> Advice:
+        if self._shown is None or self._shown[0] != gate.pk:
+            self._shown = (gate.pk, advice_at(gate))
+        return self._shown[1]
 
     def get_next(self, gate: Gate) -> int | None:
         return gate.next.pk if hasattr(gate, "next") else None
@@ -314,7 +325,7 @@ class DecideInput(StrictSerializer):
     digest = serializers.CharField(max_length=64, help_text="the gate's digest, as it was shown with the evidence")
     seen_advice = serializers.ListField(
         child=serializers.UUIDField(), default=list, max_length=5000,
-        help_text="uuids of the asks whose answers were shown with the evidence; kept with the decision",
+        help_text="uuids of the asks and suggestions that were shown with the evidence; kept with the decision",
     )  # fmt: skip
     override = serializers.BooleanField(
         default=False, help_text="as administrator, decide in spite of the policy; owes a reason"

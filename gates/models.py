@@ -106,7 +106,7 @@ class Ballot(models.Model):
     reason = models.TextField(blank=True)
     digest = models.CharField(max_length=64, help_text="of the evidence that the voter saw")
     advice = models.JSONField(
-        default=dict, help_text="what agents had said that the voter saw: uuid of the ask -> digest"
+        default=dict, help_text="what agents had said that the voter saw: uuid of the ask or suggestion -> digest"
     )
     at = models.DateTimeField(default=timezone.now)
     replaced_at = models.DateTimeField(
@@ -125,8 +125,11 @@ class Ballot(models.Model):
         return f"{self.voter_name}: {self.verdict}"
 
 
-class Suggestion(models.Model):
-    """What an agent would answer at a gate. It counts for nothing; the people who decide see it beside the form."""
+class Suggestion(Identified):
+    """What an agent would answer at a gate. It counts for nothing; the people who decide see it beside the form.
+
+    But for when it was replaced, a row never changes.
+    """
 
     gate = models.ForeignKey(Gate, on_delete=models.PROTECT, related_name="suggestions")
     author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="suggestions")
@@ -148,6 +151,13 @@ class Suggestion(models.Model):
 
     def __str__(self) -> str:
         return f"{self.author_name}: {self.verdict}"
+
+    def facts(self) -> dict[str, Any]:
+        """What the digest that decisions keep of it is over: who said what, on which evidence."""
+        return {
+            "uuid": str(self.uuid), "author": self.author_name, "verdict": self.verdict, "answers": self.answers,
+            "reason": self.reason, "evidence": self.digest,
+        }  # fmt: skip
 
 
 class EvidenceKind(models.TextChoices):

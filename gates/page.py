@@ -66,7 +66,6 @@ def gate_page(
         "reason": (data or {}).get("reason", ""),
         "refusal": refusal,
         "ballots": list(gate.ballots.order_by("id")),
-        "suggestions": list(gate.suggestions.filter(replaced_at=None)),
         "iterations": list(
             Gate.objects.filter(subject_uuid=gate.subject_uuid, key=gate.key)
             .select_related("decision__statement")

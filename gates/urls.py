@@ -10,6 +10,7 @@ urlpatterns = [
     path("<int:pk>/pulse/", views.pulse, name="pulse"),
     path("<int:pk>/ask-agents/", views.ask_agents, name="ask-agents"),
     path("<int:pk>/asks/", views.asks, name="asks"),
+    path("advice/<uuid:uuid>/", views.advice, name="advice"),
     path("<int:pk>/delegate/", views.delegate, name="delegate"),
     path("<int:pk>/reopen/", views.reopen, name="reopen"),
     path("<int:pk>/withdraw/", views.withdraw, name="withdraw"),

@@ -8,13 +8,14 @@ from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_POST, require_safe
 
 from gates import services
-from gates.advice import count_ended
+from gates.advice import count_said
 from gates.forms import AskForm, DelegateForm
-from gates.models import Evidence, Gate
+from gates.models import Evidence, Gate, Suggestion
 from gates.page import gate_page
 from gates.store import read_evidence
 from jobs.agents.models import Ask
@@ -71,7 +72,7 @@ def pulse(request: HttpRequest, pk: int) -> HttpResponse:
     """
     gate = _gate(request, pk)
     same = (request.GET.get("state"), request.GET.get("digest", "")) == (gate.state, gate.digest)
-    if same and not gate.is_ended and (fresh := count_ended(gate) - _number(request.GET.get("advice"))) > 0:
+    if same and not gate.is_ended and (fresh := count_said(gate) - _number(request.GET.get("advice"))) > 0:
         return _advice_came(request, gate, fresh)
     if (request.GET.get("state"), request.GET.get("digest", "")) == (gate.state, gate.digest):
         response = HttpResponse(status=STOP_POLLING if gate.is_ended else 204)
@@ -102,15 +103,25 @@ def ask_agents(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 def asks(request: HttpRequest, pk: int) -> HttpResponse:
-    """Everything that agents were asked at a gate."""
+    """Everything that agents were asked at a gate, and what they said unasked."""
     gate = _gate(request, pk)
     rows = Ask.objects.filter(subject_uuid=gate.uuid).defer("prompt", "result_schema", "attachments").order_by("-id")
     context = {
         "gate": gate,
         "page_obj": page_of(request, rows, size=100),
+        "suggestions": list(gate.suggestions.all()),
         "seen": set(gate.decision.evidence.get("advice", {})) if gate.decision else None,
     }
     return render(request, "gates/asks.html", context)
+
+
+@require_safe
+def advice(request: HttpRequest, uuid: UUID) -> HttpResponse:
+    """Where the advice is found that a decision names: a suggestion at its gate, else what an agent was asked."""
+    suggestions = visible(Suggestion.objects.select_related("gate"), request.user, lab="gate__lab")
+    if suggestion := suggestions.filter(uuid=uuid).first():
+        return redirect(f"{reverse('gates:detail', args=[suggestion.gate_id])}#suggestion-{uuid}")
+    return redirect("jobs:ask", get_object_or_404(visible(Ask.objects.all(), request.user), uuid=uuid).uuid)
 
 
 @require_POST

@@ -68,6 +68,7 @@ GET    gates:evidence          gate,evidence 302 404 200 200 200 200
 GET    gates:pulse             gate       302 404 204 204 204 204
 POST   gates:decide            gate       302 404 403 403 302 302
 POST   gates:consequence       gate       302 404 200 200 200 200
+GET    gates:advice            ask        302 404 302 302 302 302
 POST   gates:ask-agents        advised_gate 302 404 403 302 302 302
 GET    gates:asks              gate       302 404 200 200 200 200
 POST   gates:delegate          gate       302 404 403 403 302 400

@@ -95,10 +95,10 @@ def test_the_number_of_queries_does_not_grow(
 
 
 COMMANDS = [
-    ("runs/{run.pk}/pause", {}, 20),
+    ("runs/{run.pk}/pause", {}, 21),
     ("gates/{gate.pk}/decide", {"verdict": "approve", "answers": {"shift": 4.5}, "digest": "d" * 64}, 32),
-    ("gates/{gate.pk}/consequence", {"answers": {"shift": 4.5}}, 8),
-    ("phases/{phase.pk}/skip", {"reason": "done by hand"}, 52),
+    ("gates/{gate.pk}/consequence", {"answers": {"shift": 4.5}}, 9),
+    ("phases/{phase.pk}/skip", {"reason": "done by hand"}, 56),
     ("tilt-series/{series.pk}/exclude", {"reason": "ice"}, 32),
 ]
 

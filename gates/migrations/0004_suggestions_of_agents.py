@@ -2,6 +2,7 @@
 
 import django.db.models.deletion
 import django.utils.timezone
+import uuid
 from django.conf import settings
 from django.db import migrations, models
 
@@ -18,6 +19,7 @@ class Migration(migrations.Migration):
             name='Suggestion',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('uuid', models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
                 ('author_name', models.CharField(max_length=200)),
                 ('verdict', models.CharField(max_length=60)),
                 ('answers', models.JSONField(default=dict)),

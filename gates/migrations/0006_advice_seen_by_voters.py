@@ -13,6 +13,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='ballot',
             name='advice',
-            field=models.JSONField(default=dict, help_text='what agents had said that the voter saw: uuid of the ask -> digest'),
+            field=models.JSONField(default=dict, help_text='what agents had said that the voter saw: uuid of the ask or suggestion -> digest'),
         ),
     ]

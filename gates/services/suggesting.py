@@ -15,6 +15,7 @@ from gates.services.statements import read_statement
 from record.access import Ability, can, require
 from record.errors import NotAllowed
 from record.models import ActorKind
+from record.redaction import redact
 from record.services import Author, record_event
 
 
@@ -23,6 +24,7 @@ def suggest_answer(
 ) -> Suggestion:
     """Keep what an agent would answer, with its reason, for the people who decide. Its earlier one is replaced.
 
+    It is advice like what agents say that were asked: decisions name it, with its digest, where it was shown.
     It is read and checked like an answer, and is no ballot: whatever the gate's policy is, it decides nothing.
     Raises NotAllowed for people (who answer) and for agents that are no reviewers, else one of gates.errors.
     """
@@ -48,8 +50,8 @@ def suggest_answer(
             author=user,
             author_name=author.name[:200],
             verdict=statement.verdict,
-            answers=statement.answers,
-            reason=statement.reason,
+            answers=_struck(statement.answers),
+            reason=redact(statement.reason),
             digest=gate.digest,
         )
         record_event(
@@ -60,3 +62,12 @@ def suggest_answer(
             data={"verdict": statement.verdict},
         )
     return made
+
+
+def _struck(value: Any) -> Any:
+    """Answers without secrets: what an agent writes is kept, and shown to people."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {key: _struck(each) for key, each in value.items()}
+    return [_struck(each) for each in value] if isinstance(value, list) else value

@@ -196,7 +196,8 @@ def test_what_was_seen_is_kept_with_the_decision(gate: Gate, agent: Agent, peopl
     after = page(client, gate)
     assert after.count("not shown when it was decided") == 1
     assert str(first.uuid)[:6] in client.get(f"/decisions/{decision.uuid}/").content.decode()
-    assert f"/asks/{first.uuid}/" in client.get(f"/decisions/{decision.uuid}/").content.decode()
+    assert f"/advice/{first.uuid}/" in client.get(f"/decisions/{decision.uuid}/").content.decode()
+    assert client.get(f"/gates/advice/{first.uuid}/").headers["Location"] == f"/asks/{first.uuid}/"
 
 
 def test_a_decision_without_advice_speaks_of_none(gate: Gate, people: People) -> None:

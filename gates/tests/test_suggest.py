@@ -11,10 +11,11 @@ from gates.models import Ballot, Gate, Suggestion
 from gates.services import suggest_answer
 from gates.tests.doubles import answer, ask
 from record.access import Role
+from record.canonical import canonical_text, sha256_hex
 from record.errors import BadInput, NotAllowed
 from record.models import Decision, Door, Event, Lab
 from record.services import Author
-from record.tests.factories import People, make_agent_user, make_lab
+from record.tests.factories import People, make_agent_user, make_lab, make_person
 
 
 @pytest.fixture
@@ -89,3 +90,54 @@ def test_it_is_checked_like_an_answer(lab: Lab, people: People, agent: Author) -
     answer(gate, people.reviewer)
     with pytest.raises(GateClosed):
         suggest(gate, agent)
+
+
+def test_what_was_seen_of_it_is_kept_with_the_decision(lab: Lab, people: People, agent: Author, client: Client) -> None:
+    gate = ask(lab)
+    first = suggest(gate, agent, reason="at first sight")
+    client.force_login(people.reviewer)
+    page = client.get(reverse("gates:detail", args=[gate.pk])).content.decode()
+    assert f'name="seen_advice" value="{first.uuid}"' in page
+    late = suggest(gate, agent, "reject", reason="on second thoughts")
+    decision = answer(gate, people.reviewer, seen_advice=[str(first.uuid)]).decision
+
+    assert decision is not None
+    digest = sha256_hex(canonical_text(Suggestion.objects.get(pk=first.pk).facts()))
+    assert decision.evidence["advice"] == {str(first.uuid): digest}
+    assert Ballot.objects.get().advice == {str(first.uuid): digest}
+    told = client.get(reverse("gates:detail", args=[gate.pk])).content.decode()
+    assert "at first sight" in told and "replaced by a later one" in told
+    assert "on second thoughts" in told and told.count("not shown when it was decided") == 1
+    where = client.get(reverse("gates:advice", args=[first.uuid])).headers["Location"]
+    assert where.endswith(f"/gates/{gate.pk}/#suggestion-{first.uuid}")
+    assert reverse("gates:advice", args=[first.uuid]) in client.get(f"/decisions/{decision.uuid}/").content.decode()
+    assert str(late.uuid) not in decision.canonical
+
+
+def test_one_of_another_gate_is_none_that_was_seen_here(lab: Lab, people: People, agent: Author) -> None:
+    other = suggest(ask(lab, key="other"), agent)
+    gate = ask(lab)
+    with pytest.raises(StaleAnswer, match="no agent gave"):
+        answer(gate, people.reviewer, seen_advice=[str(other.uuid)])
+
+
+def test_an_open_page_is_told_of_a_later_one(lab: Lab, people: People, agent: Author, client: Client) -> None:
+    gate = ask(lab)
+    suggest(gate, agent)
+    client.force_login(people.reviewer)
+    url = reverse("gates:pulse", args=[gate.pk]) + f"?state=open&digest={gate.digest}&form=1&advice=1"
+    assert client.get(url).status_code == 204
+    suggest(gate, agent, "reject", reason="on second thoughts")
+    assert "1 answer" in client.get(url).content.decode()
+
+
+def test_secrets_are_struck_from_it(lab: Lab, people: People, agent: Author) -> None:
+    secret = "sk-" + "a1B2" * 6
+    made = suggest(ask(lab), agent, reason=f"I read the key {secret}")
+    assert secret not in made.reason and "[redacted]" in made.reason
+
+
+def test_a_stranger_finds_none(lab: Lab, agent: Author, client: Client) -> None:
+    made = suggest(ask(lab), agent)
+    client.force_login(make_person("stranger", make_lab("third"), Role.VIEWER))
+    assert client.get(reverse("gates:advice", args=[made.uuid])).status_code == 404
