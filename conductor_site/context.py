@@ -30,6 +30,7 @@ SECTION_OF = {
     "record": "decisions",
     "account": "account",
     "labs": "account",
+    "notices": "notices",
 }
 
 

@@ -22,6 +22,7 @@ urlpatterns = [
     path("runs/", include("runs.urls")),
     path("gates/", include("gates.urls")),
     path("decisions/", include("record.urls")),
+    path("notices/", include("record.notices.urls")),
     path("", include("jobs.urls")),
     path("healthz", views.healthz, name="healthz"),
     path("metrics", views.metrics, name="metrics"),

@@ -13,11 +13,11 @@ from django import forms
 from gates.answers import form_answers
 from gates.errors import UnknownProtocol
 from gates.models import Gate
-from gates.registry import Registry
 from jobs.agents.services import Question
 from jobs.models import Target
 from jobs.services import Resources
 from record.models import Decision
+from record.registry import Registry
 
 _registry = Registry("gate protocol")
 register = _registry.register

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 from gates.models import Gate
 from gates.protocols import Preparation
-from gates.registry import Registry
 from record.errors import BadInput, ConductorError
 from record.models import Decision
+from record.registry import Registry
 from record.services import Subject
 
 _registry = Registry("keeper of gates' subjects")

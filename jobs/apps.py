@@ -6,5 +6,8 @@ class JobsConfig(AppConfig):
 
     def ready(self) -> None:
         from jobs import final
+        from record.notices import sights
 
         final.register("jobs.asked", "jobs.agents.answering:ASKED")
+        sights.register("job", "jobs.noticing:JOB")
+        sights.register("target", "jobs.noticing:TARGET")

@@ -10,7 +10,21 @@ from django.http import HttpRequest
 from record.access import Ability
 from record.backoffice import Editable, ReadOnly, ReadOnlyInline, ReasonedAction, short
 from record.members import set_roles
-from record.models import AgentAccount, ChainHead, Decision, Door, Event, Lab, Membership, Statement
+from record.models import (
+    AgentAccount,
+    ChainHead,
+    Channel,
+    Decision,
+    Delivery,
+    Door,
+    Event,
+    Lab,
+    Membership,
+    PersonalNotices,
+    SenderTurn,
+    Statement,
+)
+from record.notices.services import retry_delivery
 from record.services import Author, strike_statement
 
 
@@ -116,3 +130,50 @@ class EventAdmin(ReadOnly):
     @admin.display(description="message")
     def said(self, event: Event) -> str:
         return short(event.message, 120)
+
+
+@admin.register(Channel)
+class ChannelAdmin(ReadOnly):
+    list_display = ["__str__", "kind", "address", "enabled", "failures", "problem", "sent_at"]
+    list_filter = ["kind", "enabled", "lab"]
+    list_select_related = ["lab", "owner"]
+    search_fields = ["name", "address", "owner__username"]
+
+
+@admin.register(PersonalNotices)
+class PersonalNoticesAdmin(ReadOnly):
+    list_display = ["user", "digest", "quiet_from", "quiet_until", "time_zone", "remind_after_h"]
+    list_select_related = ["user"]
+    search_fields = ["user__username"]
+
+
+def _send_again(delivery: Delivery, author: Author, reason: str) -> None:
+    retry_delivery(delivery=delivery, author=author)
+
+
+@admin.register(Delivery)
+class DeliveryAdmin(ReadOnly):
+    list_display = ["id", "at", "channel", "recipient", "state", "attempts", "doubtful", "said"]
+    list_filter = ["state", "channel__kind"]
+    list_select_related = ["channel__lab", "channel__owner"]
+    raw_id_fields = ["event"]
+    search_fields = ["uuid", "recipient", "remote_id"]
+    actions = [
+        ReasonedAction(
+            "send again",
+            Ability.OPERATE,
+            _send_again,
+            lab_of=lambda row: row.event.lab_id,
+            done="sent again",
+            asks=False,
+        )
+    ]
+
+    @admin.display(description="error")
+    def said(self, delivery: Delivery) -> str:
+        return short(delivery.error, 120)
+
+
+@admin.register(SenderTurn)
+class SenderTurnAdmin(ReadOnly):
+    list_display = ["holder", "until", "nudged_at"]

@@ -8,6 +8,10 @@ from django.db import models
 from django.utils import timezone
 
 from record.errors import NotAllowed
+from record.notices.models import Channel as Channel
+from record.notices.models import Delivery as Delivery
+from record.notices.models import PersonalNotices as PersonalNotices
+from record.notices.models import SenderTurn as SenderTurn
 from record.querysets import DecisionQuerySet, EventQuerySet, KeptAnswerQuerySet, StatementQuerySet
 
 GENESIS = "0" * 64

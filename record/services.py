@@ -17,6 +17,7 @@ from record.copies import clear_copies
 from record.errors import BadInput, InvalidTransition, StaleState
 from record.kinds import KINDS
 from record.models import ActorKind, ChainHead, Decision, Door, Event, Lab, Statement
+from record.notices.outbox import owe_deliveries
 from record.prepared import insert
 from record.values import JSON_LIMIT_BYTES, kept_json, kept_reason, visible_json, visible_text
 
@@ -124,7 +125,8 @@ def record_event(
 ) -> Event:
     """Write one line of the mechanical log. `kind` must stand in record.kinds.KINDS; else KeyError.
 
-    What can't be kept of `message` (its first 1,000 characters) and `data` is shown by its text, never refused.
+    What can't be kept of `message` (its first 1,000 characters) and `data` is shown by its text, never refused. Of a
+    notable kind people are told: what is owed to whom is written here too, and sent later (record.notices).
     """
     label = KINDS[kind].label
     event = Event(
@@ -138,6 +140,8 @@ def record_event(
         decision=decision,
     )
     insert(event)
+    if KINDS[kind].notable:
+        owe_deliveries(event)
     return event
 
 

@@ -19,6 +19,8 @@ DUE = [
     "runs.sweep:settle_cancelled",
     "runs.sweep:start_ready",
     "jobs.clusters:nudge_clusters",
+    "gates.noticing:remind_waiting",
+    "record.notices.sending:nudge_sender",
     "runs.sweep:refresh_progress",
 ]
 # What somebody who wakes `conduct` may wait for, and what the end of a job here makes due. All else is due by the

@@ -92,6 +92,17 @@ GET    jobs:tail               job        302 404 200 200 200 200
 GET    jobs:log                job        302 404 200 200 200 200
 POST   jobs:cancel             job        302 404 403 302 403 302
 
+GET    notices:mine            -          302 200 200 200 200 200
+POST   notices:mine            -          302 302 302 302 302 302
+GET    notices:channels        -          302 200 200 200 200 200
+GET    notices:new-channel     lab        302 404 403 403 403 200
+POST   notices:new-channel     lab        302 404 403 403 403 302
+GET    notices:channel         channel    302 404 403 403 403 200
+POST   notices:channel         channel    302 404 403 403 403 302
+POST   notices:try-channel     channel    302 404 403 403 403 302
+GET    notices:deliveries      -          302 200 403 200 403 200
+POST   notices:retry           given_up   302 404 403 302 403 302
+
 GET    api:nowhere             -          401 404 404 404 404 404
 POST   api:nowhere             -          401 404 404 404 404 404
 GET    api:schema              -          401 200 200 200 200 200
@@ -201,6 +212,9 @@ BODIES: dict[str, dict[str, Any]] = {
     "runs:again": {"reason": "new fiducials"},
     "runs:exclude": {"reason": "streaks"},
     "runs:include": {"reason": "the streaks are gone"},
+    "notices:mine": {"time_zone": "UTC"},
+    "notices:new-channel": {"name": "another", "kind": "email", "address": "lab@example.org", "enabled": "on"},
+    "notices:channel": {"name": "first", "kind": "email", "address": "lab@example.org", "enabled": "on"},
     "api:token": {"username": "viewer", "password": "a long enough password"},
     "api:gate-decide": {"verdict": "approve", "answers": {"shift": 4.5}, "digest": "d" * 64},
     "api:gate-suggest": {"verdict": "approve", "answers": {"shift": 4.5}, "reason": "well tracked", "digest": "d" * 64},

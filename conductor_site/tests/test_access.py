@@ -76,7 +76,7 @@ def url_of(row: Row, world: World) -> str:
     arguments = dict(ARGUMENTS.get(row.name, {}))
     left = [name for name in parameters()[row.name] if name not in arguments]
     for wanted, thing in zip(left, things, strict=True):
-        arguments[wanted] = getattr(thing, wanted if wanted in ("uuid", "token_key") else "pk")
+        arguments[wanted] = getattr(thing, wanted if wanted in ("uuid", "slug", "token_key") else "pk")
     return reverse(row.name, kwargs=arguments)
 
 

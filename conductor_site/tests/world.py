@@ -10,6 +10,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.test import override_settings
 from django.utils import timezone
+from django.utils.text import slugify
 
 from conductor_site.accounts.links import make_link
 from conductor_site.api.tokens import make_token
@@ -19,7 +20,7 @@ from gates.store import put
 from jobs.agents.models import Agent, Ask
 from jobs.agents.store import keep
 from jobs.models import Job, Target
-from record.models import Decision, Door, Event, Lab, Role
+from record.models import Channel, Decision, Delivery, Door, Event, Lab, Role
 from record.services import Author, record_event
 from record.tests.factories import decide, make_agent_user, make_person
 from runs.models import Phase, Pipeline, Run, Species, TiltSeries
@@ -74,6 +75,8 @@ class World:
     agent_user: User
     agent_token: ApiToken
     invitation: OneTimeLink
+    channel: Channel
+    given_up: Delivery
 
 
 def stores_in(folder: Path) -> override_settings:
@@ -112,6 +115,10 @@ def make_world(lab: Lab, person: User, folder: Path, *, name: str = "first") -> 
     ballot = Ballot.objects.create(gate=gate, voter=person, voter_name="A", door="web", verdict="approve", digest="d")
     job = make_job(lab, target, phase, folder)
     event = record_event(lab_id=lab.pk, kind="run.create", subject=run.subject())
+    channel = Channel.objects.create(lab=lab, name=f"room-{slugify(name)}", kind="email", address="lab@example.org")
+    given_up = Delivery.objects.create(
+        event=event, channel=channel, recipient="lab@example.org", state="given_up", ended_at=timezone.now()
+    )
     return World(
         lab=lab,
         target=target,
@@ -139,6 +146,8 @@ def make_world(lab: Lab, person: User, folder: Path, *, name: str = "first") -> 
         agent_user=(user := make_agent_user(f"reader-{name}", lab, Role.VIEWER)),
         agent_token=make_token(user=user, name="reading", scopes=["read"])[0],
         invitation=make_link(kind=LinkKind.INVITATION, life_h=1, lab=lab, role="viewer", made_by=person).row,
+        channel=channel,
+        given_up=given_up,
     )
 
 
