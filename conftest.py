@@ -12,7 +12,7 @@ from record.models import Lab
 from record.tests.factories import People, make_lab, make_people
 from record.tests.harness import lifted
 
-pytest_plugins = ["jobs.tests.cluster.fixtures"]
+pytest_plugins = ["jobs.tests.cluster.fixtures", "record.tests.servers.fixtures"]
 
 
 @pytest.fixture(autouse=True, scope="session")

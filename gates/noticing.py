@@ -85,8 +85,11 @@ def thumbnails(gate: Gate) -> Iterable[Picture]:
 
 
 def _remind(user_id: int) -> int:
-    wish = PersonalNotices.objects.select_related("user__notice_channel").get(pk=user_id)
     now = timezone.now()
+    due = PersonalNotices.objects.filter(pk=user_id, remind_at__lte=now)
+    wish = due.select_related("user__notice_channel").first()
+    if wish is None:
+        return 0
     if wish.remind_after_h is None:
         return PersonalNotices.objects.filter(pk=user_id).update(remind_at=None)
     if wish.is_quiet(now):

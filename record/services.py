@@ -128,7 +128,7 @@ def record_event(
     What can't be kept of `message` (its first 1,000 characters) and `data` is shown by its text, never refused. Of a
     notable kind people are told: what is owed to whom is written here too, and sent later (record.notices).
     """
-    label = KINDS[kind].label
+    label, notable = KINDS[kind].label, KINDS[kind].notable
     event = Event(
         lab_id=lab_id,
         kind=kind,
@@ -139,8 +139,11 @@ def record_event(
         data=visible_json(data or {}),
         decision=decision,
     )
-    insert(event)
-    if KINDS[kind].notable:
+    if not notable:
+        insert(event)
+        return event
+    with transaction.atomic(savepoint=False):
+        insert(event)
         owe_deliveries(event)
     return event
 
