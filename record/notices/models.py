@@ -138,9 +138,9 @@ class PersonalNotices(models.Model):
 
 
 class DeliveryState(models.TextChoices):
-    PENDING = "pending", "to be sent"
+    PENDING = "pending", "to send"
     SENDING = "sending", "being sent"
-    SENT = "sent"
+    SENT = "sent", "sent"
     GIVEN_UP = "given_up", "given up"
     DROPPED = "dropped", "not sent: nobody needs it any more"
 
