@@ -217,6 +217,8 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "ActorKindEnum": "record.models.ActorKind",
         "AskStateEnum": "jobs.agents.states.AskState",
+        "ChannelKindEnum": "record.notices.models.ChannelKind",
+        "DeliveryStateEnum": "record.notices.models.DeliveryState",
         "GateStateEnum": "gates.states.GateState",
         "JobStateEnum": "jobs.states.JobState",
         "PhaseStateEnum": "runs.states.PhaseState",

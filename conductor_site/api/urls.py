@@ -10,12 +10,15 @@ from gates import api as gates
 from jobs import api as jobs
 from jobs.agents import api as agents
 from record import api as record
+from record.notices import api as notices
 from runs import api as runs
 
 router = SimpleRouter(use_regex_path=False)
 router.register("labs", record.LabViewSet, "lab")
 router.register("decisions", record.DecisionViewSet, "decision")
 router.register("events", record.EventViewSet, "event")
+router.register("channels", notices.ChannelViewSet, "channel")
+router.register("deliveries", notices.DeliveryViewSet, "delivery")
 router.register("targets", jobs.TargetViewSet, "target")
 router.register("jobs", jobs.JobViewSet, "job")
 router.register("agents", agents.AgentViewSet, "agent")
@@ -34,6 +37,7 @@ urlpatterns = [
     path("v1/token/", TokenView.as_view(), name="token"),
     path("v1/token/<slug:token_key>/", OneTokenView.as_view(), name="one-token"),
     path("v1/", include(router.urls)),
+    path("v1/", include(notices.commands)),
     path("v1/", include(jobs.commands)),
     path("v1/", include(agents.commands)),
     path("v1/", include(gates.commands)),

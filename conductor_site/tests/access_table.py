@@ -118,6 +118,16 @@ GET    api:decision-list       -          401 200 200 200 200 200
 GET    api:decision-detail     decision   401 404 200 200 200 200
 GET    api:event-list          -          401 200 200 200 200 200
 GET    api:event-detail        event      401 404 200 200 200 200
+GET    api:channel-list        -          401 200 200 200 200 200
+GET    api:channel-detail      channel    401 404 200 200 200 200
+POST   api:channel-list        -          401 400 403 403 403 201
+POST   api:channel-change      channel    401 404 403 403 403 200
+POST   api:channel-try         channel    401 404 403 403 403 201
+GET    api:delivery-list       -          401 200 200 200 200 200
+GET    api:delivery-detail     given_up   401 404 404 200 404 200
+POST   api:delivery-retry      given_up   401 404 403 200 403 200
+GET    api:my-notices          -          401 200 200 200 200 200
+PUT    api:my-notices          -          401 200 200 200 200 200
 GET    api:target-list         -          401 200 200 200 200 200
 GET    api:target-detail       target     401 404 200 200 200 200
 POST   api:target-check        target     401 404 403 200 403 200
@@ -212,6 +222,9 @@ BODIES: dict[str, dict[str, Any]] = {
     "runs:again": {"reason": "new fiducials"},
     "runs:exclude": {"reason": "streaks"},
     "runs:include": {"reason": "the streaks are gone"},
+    "api:channel-list": {"lab": "@lab.slug", "name": "another", "kind": "email", "address": "lab@example.org"},
+    "api:channel-change": {"topics": ["escalations"]},
+    "api:my-notices": {"kinds": [], "time_zone": "Europe/Zurich"},
     "notices:mine": {"time_zone": "UTC"},
     "notices:new-channel": {"name": "another", "kind": "email", "address": "lab@example.org", "enabled": "on"},
     "notices:channel": {"name": "first", "kind": "email", "address": "lab@example.org", "enabled": "on"},

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,8 @@ def _filled(value: Any, world: World) -> Any:
         return value
     if value.startswith("@folder"):
         return value.replace("@folder", world.target.roots[0])
+    if "." in value:
+        return attrgetter(value[1:])(world)
     return getattr(world, value[1:]).pk
 
 
@@ -127,7 +130,7 @@ LISTS = [row.name for row in rows() if row.name.startswith("api:") and row.name.
 
 @pytest.mark.parametrize("name", LISTS)
 def test_a_list_shows_ones_own_lab_alone(name: str, world: World, client: Client) -> None:
-    client.force_login(User.objects.get(username="viewer"))
+    client.force_login(User.objects.get(username="administrator"))
     assert client.get(reverse(name)).json()["results"]
     client.force_login(User.objects.get(username="outsider"))
     hidden = client.get(reverse(name)).json()["results"]

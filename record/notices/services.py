@@ -1,5 +1,6 @@
 """What people do with notices: set up channels, say what they want to hear, try a channel, send again."""
 
+import zoneinfo
 from dataclasses import dataclass, field
 from datetime import time, timedelta
 from typing import Any
@@ -137,6 +138,8 @@ def save_wishes(*, user: User, wishes: Wishes) -> PersonalNotices:
         raise BadInput(f"Nobody is told of {', '.join(unknown)}.")
     if (wishes.quiet_from is None) != (wishes.quiet_until is None):
         raise BadInput("Quiet hours need a beginning and an end; leave both empty for none.")
+    if wishes.time_zone not in zoneinfo.available_timezones():
+        raise BadInput(f"There is no time zone {wishes.time_zone}: write Europe/Zurich, or UTC.")
     if wishes.kinds and not user.email:
         raise BadInput("You have no e-mail address yet, so nothing can be sent. Ask an administrator to enter one.")
     remind_at = timezone.now() + timedelta(hours=wishes.remind_after_h) if wishes.remind_after_h else None
