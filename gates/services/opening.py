@@ -28,6 +28,7 @@ def open_gate(gate: Gate, *, figures: dict[str, Any], notes: list[str]) -> None:
         "open",
         lab_id=gate.lab_id,
         subject=gate.subject(),
+        message=f"{gate.title}, {gate.context}: waits for an answer",
         figures=figures,
         notes=notes,
         suggestion=suggestion,

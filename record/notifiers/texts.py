@@ -25,7 +25,7 @@ def page(message: Message, pictures: dict[str, str]) -> str:
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="color-scheme" content="light dark"></head>'
+        '<meta name="color-scheme" content="light"></head>'
         f'<body style="margin:0;padding:16px;font:15px/1.5 system-ui,sans-serif;color:{_INK};background:#ffffff">'
         f'<div style="max-width:600px">{items}{shown}'
         f'<p style="color:{_QUIET};font-size:13px;margin:20px 0 0">Opening a link decides nothing: you are asked there.'
