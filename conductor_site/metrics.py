@@ -12,7 +12,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import Count, Min
+from django.db.models import Count, Min, Q
 from django.utils import timezone
 from prometheus_client import CONTENT_TYPE_LATEST as CONTENT_TYPE_LATEST
 from prometheus_client import CollectorRegistry, generate_latest
@@ -24,7 +24,8 @@ from gates.states import ENDED, GateState
 from jobs.conditions import Condition, Fare, conditions
 from jobs.drain import draining
 from jobs.models import Job
-from record.models import ChainHead
+from record.models import ChainHead, Delivery
+from record.notices.models import DeliveryState
 from runs.models import Phase, Run
 from runs.states import PhaseState, RunState
 
@@ -131,6 +132,12 @@ def _gates() -> Iterator[Metric]:
     yield oldest
 
 
+def _notices() -> Iterator[Metric]:
+    told = Delivery.objects.filter(Q(ended_at=None) | Q(state=DeliveryState.GIVEN_UP))
+    rows = told.order_by().values_list("event__lab__slug", "state")
+    yield _counted("conductor_notices", "Notices that are owed, and those that were given up.", "state", rows)
+
+
 def _record() -> Iterator[Metric]:
     decisions = CounterMetricFamily("conductor_decisions", "Decisions in the record.", labels=["lab"])
     for slug, count in ChainHead.objects.values_list("lab__slug", "count"):
@@ -144,7 +151,17 @@ def _disks() -> Iterator[Metric]:
     yield _plain("conductor_database_bytes", "Size of the database.", _database_bytes())
 
 
-GROUPS: list[Callable[[], Iterator[Metric]]] = [_life, _tasks, _targets, _jobs, _runs, _gates, _record, _disks]
+GROUPS: list[Callable[[], Iterator[Metric]]] = [
+    _life,
+    _tasks,
+    _targets,
+    _jobs,
+    _runs,
+    _gates,
+    _notices,
+    _record,
+    _disks,
+]
 
 
 def _plain(name: str, told: str, value: float | None) -> Metric:

@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from conductor_site.keeping.databases import dump_database
 from conductor_site.keeping.manifest import (
+    CHANNEL_SECRETS,
     EVIDENCE_LIST,
     FORMAT,
     HEADS,
@@ -38,6 +39,7 @@ from gates import store
 from gates.models import Evidence
 from jobs.agents.models import Ask
 from record.errors import BadInput, ConductorError
+from record.notices.secrets import kept_secrets
 from record.shared import seen
 from runs.models import Snapshot
 from runs.pipeline.snapshot import keep_copy
@@ -119,10 +121,14 @@ def _copy_heads(scratch: Path) -> None:
 
 
 def _copy_secret(scratch: Path) -> None:
-    """The secret key, where it lies in the data folder; one that is given by the environment is kept elsewhere."""
+    """The secret key and those of channels, where they lie in the data folder; what the environment gives is kept
+    elsewhere."""
     path = settings.DATA_DIR / "secret_key"
     if path.exists():
         write_through(scratch / SECRET, path.read_bytes())
+    for kept in kept_secrets():
+        (scratch / CHANNEL_SECRETS).mkdir(exist_ok=True, mode=0o700)
+        write_through(scratch / CHANNEL_SECRETS / kept.name, kept.read_bytes())
 
 
 def _copy_evidence(root: Path, made: Made) -> list[str]:

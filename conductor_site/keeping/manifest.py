@@ -2,7 +2,7 @@
 
 A folder of backups holds `evidence/`, `agents/` and `snapshots/`, which all backups in it share since their files are
 named by their content, and for each backup a folder named by its time: the database, the heads of the chains, the
-secret key, lists of the evidence and of what agents wrote, and `manifest.json`, which is written last.
+secret key and those of channels, lists of the evidence and of what agents wrote, and `manifest.json`, written last.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from record.errors import BadInput
 FORMAT = 1
 STAMP = "%Y%m%dT%H%M%SZ"
 NAME, EVIDENCE_LIST, OUTPUT_LIST = "manifest.json", "evidence.txt", "agents.txt"
-HEADS, SECRET = "record_heads.jsonl", "secret_key"
+HEADS, SECRET, CHANNEL_SECRETS = "record_heads.jsonl", "secret_key", "secrets"
 
 
 @dataclass(frozen=True)

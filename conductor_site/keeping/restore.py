@@ -14,6 +14,7 @@ from django.db.migrations.loader import MigrationLoader
 from conductor_site.conduct.loop import only_one
 from conductor_site.keeping.databases import load_database, require_empty_database
 from conductor_site.keeping.manifest import (
+    CHANNEL_SECRETS,
     HEADS,
     SECRET,
     Manifest,
@@ -26,6 +27,8 @@ from gates import store
 from jobs.drain import begin_drain
 from record.errors import BadInput, ConductorError
 from record.models import Lab
+from record.notices.secrets import keep_secret, kept_secrets
+from record.notices.services import doubt_open
 from record.shared import seen
 from record.verify import verify_record
 from runs.pipeline.snapshot import keep_copy
@@ -58,6 +61,7 @@ def restore_backup(folder: Path) -> Restored:
         _put_files(folder, restored)
         _load(folder, manifest)
         call_command("migrate", verbosity=0, interactive=False)
+        doubt_open()
         begin_drain(reason=f"restored from the backup of {manifest.taken_at[:16].replace('T', ' ')} UTC")
         _mark().unlink()
     restored.faults = [str(fault) for fault in verify_record(Lab.objects.all())]
@@ -126,6 +130,8 @@ def _put_files(folder: Path, restored: Restored) -> None:
     restored.kept_heads = _put_heads(folder)
     if (folder / SECRET).exists():
         write_through(settings.DATA_DIR / SECRET, (folder / SECRET).read_bytes())
+    for kept in kept_secrets(folder / CHANNEL_SECRETS):
+        keep_secret(kept.name, kept.read_text())
 
 
 def _put_snapshot(digest: str, root: Path, restored: Restored) -> None:

@@ -144,6 +144,32 @@ def make(site: Installation, folder: Path, *options: str) -> Path:
     return made
 
 
+KEEP = """
+import django; django.setup()
+from record.models import Channel, Delivery, Event
+from record.notices.secrets import keep_secret
+keep_secret("CONDUCTOR_NOTICE__TOMOGRAPHY__WEBHOOK_ELN", "whsec_a")
+Delivery.objects.update(state="pending", ended_at=None)
+"""
+READ = """
+import django; django.setup()
+from record.models import Delivery
+from record.notices.secrets import read_secret
+print(read_secret("CONDUCTOR_NOTICE__TOMOGRAPHY__WEBHOOK_ELN"), *Delivery.objects.values_list("state", "doubtful"))
+"""
+
+
+def test_secrets_of_channels_come_back_and_what_is_owed_may_have_arrived(
+    site: Installation, empty: Installation, tmp_path: Path
+) -> None:
+    site.python(KEEP)
+    made = make(site, tmp_path / "backups")
+    empty.manage("restore", str(made))
+    assert empty.python(READ).strip() == "whsec_a ('pending', True)"
+    (kept,) = (empty.data / "secrets").iterdir()
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
 def test_what_is_backed_up_during_writes_holds_when_it_is_put_back(
     site: Installation, empty: Installation, tmp_path: Path
 ) -> None:

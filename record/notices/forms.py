@@ -16,8 +16,9 @@ _WHAT = {
     "phase": "Phases",
     "series": "Tilt series",
     "job": "Jobs",
-    "cluster": "The installation",
+    "installation": "The installation",
 }
+_ALSO = {"cluster": "installation"}
 TIME = forms.TimeInput(attrs={"type": "time"}, format="%H:%M")
 
 
@@ -26,7 +27,8 @@ def kind_choices() -> list[tuple[str, list[tuple[str, str]]]]:
     groups: dict[str, list[tuple[str, str]]] = {name: [] for name in _WHAT}
     for name, kind in KINDS.items():
         if kind.notable:
-            groups.setdefault(name.partition(".")[0], []).append((name, kind.label))
+            what = name.partition(".")[0]
+            groups.setdefault(_ALSO.get(what, what), []).append((name, kind.label))
     return [(_WHAT.get(name, name), kinds) for name, kinds in groups.items() if kinds]
 
 

@@ -180,6 +180,7 @@ class Delivery(models.Model):
             # A plain NULL test, as for gates in progress: SQLite sees that it is implied.
             models.Index(fields=["due_at", "id"], condition=models.Q(ended_at=None), name="delivery_due"),
             models.Index(fields=["channel", "-id"]),
+            models.Index(fields=["event"], condition=models.Q(state="given_up"), name="delivery_given_up"),
             models.Index(fields=["batch"], condition=models.Q(ended_at=None), name="delivery_batch"),
         ]
 

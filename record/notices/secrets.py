@@ -57,6 +57,11 @@ def keep_secret(name: str, value: str) -> Path:
     return path
 
 
+def kept_secrets(where: Path | None = None) -> list[Path]:
+    """The files of all secrets that are kept in the folder of secrets, or in another like it."""
+    return sorted((where or folder()).glob("CONDUCTOR_NOTICE__*"))
+
+
 def new_webhook_key() -> str:
     """A key as Standard Webhooks wants it: whsec_ and base64 of 32 random bytes."""
     return f"whsec_{base64.b64encode(random.token_bytes(32)).decode()}"

@@ -131,6 +131,11 @@ def retry_delivery(*, delivery: Delivery, author: Author) -> None:
         )
 
 
+def doubt_open() -> int:
+    """Say of all notices that are owed that they may have arrived, after the database was put back; how many."""
+    return Delivery.objects.open().update(doubtful=True)
+
+
 def save_wishes(*, user: User, wishes: Wishes) -> PersonalNotices:
     """Keep what a person wants to hear. BadInput, in words, for kinds that nobody is told of, or a lone quiet time."""
     unknown = [kind for kind in wishes.kinds if not (kind in KINDS and KINDS[kind].notable)]
