@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC
-from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.urls import get_script_prefix
@@ -43,11 +42,6 @@ def link_to(path: str) -> str:
         return ""
     below = path.removeprefix(get_script_prefix().rstrip("/"))
     return f"{settings.BASE_URL}/{below.lstrip('/')}"
-
-
-def domain() -> str:
-    """The host of the site, for what needs one."""
-    return urlsplit(settings.BASE_URL).hostname or "localhost"
 
 
 def _item(delivery: Delivery, sight: Sight) -> Item:

@@ -155,17 +155,17 @@ def test_a_limit_of_the_server_is_kept(
     homeserver: Homeserver, channel: Channel, room: str, lab: Lab, name: str
 ) -> None:
     keep_secret(variable(lab.slug, "matrix", "conductor"), homeserver.bot(f"{name}x", limited=True))
-    for number in range(14):
+    for number in range(20):
         happen(lab, f"run {number} finished")
     send_now()
     channel.refresh_from_db()
     assert "less often" in channel.problem and channel.closed_until and channel.closed_until > timezone.now()
     some = len(homeserver.messages(room))
-    assert 5 <= some < 14
+    assert 5 <= some < 20
     path = f"/_synapse/admin/v1/users/@{name}x:localhost/override_ratelimit"
     homeserver.ask("POST", path, {"messages_per_second": 0, "burst_count": 0}, token=homeserver.admin)
-    assert send_now() == 14 - some
-    assert homeserver.texts(room) == [f"run {number} finished" for number in range(14)]
+    assert send_now() == 20 - some
+    assert homeserver.texts(room) == [f"run {number} finished" for number in range(20)]
 
 
 def test_pictures_follow_where_they_are_allowed(homeserver: Homeserver, room: str, name: str) -> None:

@@ -7,12 +7,14 @@ from uuid import uuid4
 import pytest
 import time_machine
 from django.db import transaction
+from django.urls import get_script_prefix, reverse, set_script_prefix
 from django.utils import timezone
 from django_q.models import OrmQ
 
 from record.errors import BadInput, InvalidTransition, NotAllowed
 from record.models import Channel, Delivery, Door, Event, Lab, Membership, PersonalNotices, SenderTurn
 from record.notices import sending
+from record.notices.compose import link_to
 from record.notices.services import Wishes, retry_delivery, save_channel, save_wishes, try_channel
 from record.services import Author
 from record.tests.factories import People, make_lab
@@ -284,3 +286,16 @@ class TestChannels:
             lab_id=lab.pk, author=author(people.administrator), name="chat", kind="apprise", address="slack://a/b/c"
         )
         assert Channel.objects.get(pk=made.pk).address == ""
+
+
+@pytest.mark.parametrize("prefix", ["/", "/conductor/"])
+def test_a_link_is_the_sites_address_and_the_page(prefix: str, settings: Any) -> None:
+    settings.BASE_URL = f"https://lab.example.org{prefix.rstrip('/')}"
+    before = get_script_prefix()
+    set_script_prefix(prefix)
+    try:
+        assert link_to(reverse("notices:mine")) == f"https://lab.example.org{prefix}notices/"
+    finally:
+        set_script_prefix(before)
+    settings.BASE_URL = ""
+    assert link_to("/notices/") == ""
