@@ -13,7 +13,7 @@ from conductor_site.tests.postgresql import binaries, running_server
 from faults.ground import Ground
 from faults.leftout import LeftOut
 from faults.limits import Interrupted
-from faults.parts import clock, clusters, databases, judgement, local, storage
+from faults.parts import clock, clusters, databases, judgement, local, notices, storage
 from faults.trials import Part
 
 Do = Callable[[Ground, Part], None]
@@ -43,13 +43,14 @@ PARTS: dict[str, Do] = {
     "disk": storage.full,
     "power": storage.power_cut,
     "clock": clock.run,
+    "notices": partial(notices.run, where="notices, SQLite"),
     "slurm": partial(clusters.run, accounting=False, where="SLURM"),
     "slurmdbd": partial(clusters.run, accounting=True, where="SLURM with slurmdbd"),
     "ssh": partial(clusters.over_ssh, where="SLURM over SSH"),
 }
 # Side by side, each about as long as the others: most of their time is waiting.
 LANES = (
-    ("local", "local-postgresql", "disk", "power", "clock"),
+    ("local", "local-postgresql", "disk", "power", "clock", "notices"),
     ("gates", "gates-postgresql", "postgresql", "hosts"),
     ("slurm", "slurmdbd", "ssh"),
 )

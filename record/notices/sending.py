@@ -117,6 +117,7 @@ class _Turn:
             if first is None:
                 return None
             claim = _claim(first)
+            point("notice_claimed", first.batch or first.uuid)
             if claim is not None and (parcel := _pack(claim)) is not None:
                 return parcel
         return None
@@ -130,7 +131,7 @@ class _Turn:
         except Exception as error:
             log.exception("notice %s failed in a way that nobody foresaw", parcel.message.uuid)
             outcome = SendFailure(f"Sending failed unexpectedly ({type(error).__name__}).", unknown=True)
-        point("notice.after_sending")
+        point("notice_sent", parcel.message.uuid)
         self.done.put((parcel.claim, outcome))
 
     def _take_outcomes(self) -> None:
@@ -141,6 +142,7 @@ class _Turn:
         if claim in self.under_way:
             parcel, _ = self.under_way.pop(claim)
             self.sent += _write(parcel, outcome)
+            point("notice_written", parcel.message.uuid)
 
     def _leave_hung(self) -> None:
         """A thread that does not come back within half the lease is left to itself: its word no longer counts."""

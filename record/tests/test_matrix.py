@@ -118,7 +118,7 @@ def test_a_sender_lost_between_sending_and_writing_it_down(
 ) -> None:
     happen(lab)
     how = senders(settings.NOTICE_SECRETS.parent)
-    fault = {"CONDUCTOR_FAULT": f"notice.after_sending:{action}"}
+    fault = {"CONDUCTOR_FAULT": f"notice_sent:{action}"}
     with subprocess.Popen(**how | {"env": how["env"] | fault}, stdout=subprocess.PIPE) as lost:
         os.waitid(os.P_PID, lost.pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
         assert len(homeserver.messages(room)) == 1
