@@ -258,7 +258,8 @@ PIPELINE_ROOTS = [Path(p) for p in env_list("CONDUCTOR_PIPELINES", [str(BASE_DIR
 # Who may read /metrics: whoever knows the token, and these addresses; nobody, where neither is set.
 METRICS_TOKEN = env_secret("CONDUCTOR_METRICS_TOKEN")
 METRICS_FROM = env_networks("CONDUCTOR_METRICS_FROM")
-# Notices: under which address people reach the site, and how mail leaves. Without a host no mail is sent.
+
+# Under which address people reach the site, and how mail leaves (notices, new passwords). Without a host none is sent.
 BASE_URL = env_base_url("CONDUCTOR_BASE_URL")
 EMAIL_HOST = env_text("CONDUCTOR_EMAIL_HOST", "")
 EMAIL_PORT = env_int("CONDUCTOR_EMAIL_PORT", 25, minimum=1, maximum=65535)
@@ -274,17 +275,6 @@ WEBHOOK_PRIVATE = env_networks("CONDUCTOR_WEBHOOK_PRIVATE")
 # How long whoever sends notices is left alone with what it has claimed; how long a notice is tried.
 NOTICE_LEASE_S = env_int("CONDUCTOR_NOTICE_LEASE_S", 120, minimum=1)
 NOTICE_GIVE_UP_H = env_int("CONDUCTOR_NOTICE_GIVE_UP_H", 72, minimum=1)
-
-# Under which address people reach the site, and how mail leaves. Without a host no mail is sent.
-BASE_URL = env_base_url("CONDUCTOR_BASE_URL")
-EMAIL_HOST = env_text("CONDUCTOR_EMAIL_HOST", "")
-EMAIL_PORT = env_int("CONDUCTOR_EMAIL_PORT", 25, minimum=1, maximum=65535)
-EMAIL_HOST_USER = env_text("CONDUCTOR_EMAIL_USER", "")
-EMAIL_HOST_PASSWORD = env_secret("CONDUCTOR_EMAIL_PASSWORD")
-EMAIL_SECURITY = env_choice("CONDUCTOR_EMAIL_SECURITY", "NONE", ["NONE", "STARTTLS", "TLS"]).lower()
-EMAIL_USE_TLS, EMAIL_USE_SSL = EMAIL_SECURITY == "starttls", EMAIL_SECURITY == "tls"
-EMAIL_TIMEOUT = 15
-DEFAULT_FROM_EMAIL = SERVER_EMAIL = env_text("CONDUCTOR_EMAIL_FROM", f"Conductor <conductor@{HOST_NAME}>")
 
 LOG_LEVEL = env_choice("CONDUCTOR_LOG_LEVEL", "INFO", ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"])
 LOG_FORMAT = env_choice("CONDUCTOR_LOG_FORMAT", "LINE", FORMATS)

@@ -36,6 +36,11 @@ SAME = {
     "jobs:cancel": "api:job-cancel",
     "jobs:agent-try": "api:agent-try",
     "jobs:agent-switch": "api:agent-switch",
+    "notices:mine": "api:my-notices",
+    "notices:new-channel": "api:channel-list",
+    "notices:channel": "api:channel-change",
+    "notices:try-channel": "api:channel-try",
+    "notices:retry": "api:delivery-retry",
     "account:new-token": "api:token",
     "account:revoke-token": "api:one-token",
 }

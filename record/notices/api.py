@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import path, reverse
 from django_filters import rest_framework as filters
@@ -19,7 +20,17 @@ from record.kinds import KINDS, TOPICS
 from record.models import Channel, Delivery, Lab
 from record.notices import services
 from record.notices.models import ChannelKind, DeliveryState
-from record.rest import Command, LabReadOnly, NoInput, RefusalOutput, StrictSerializer, Unkept, author_of
+from record.rest import (
+    Command,
+    LabReadOnly,
+    NoInput,
+    RefusalOutput,
+    Repeatable,
+    StrictSerializer,
+    Tagged,
+    Unkept,
+    author_of,
+)
 from record.services import Author
 
 ZONE_CHARS = 60
@@ -71,7 +82,7 @@ class ChannelFilter(filters.FilterSet):
         fields = ["kind", "name", "enabled"]
 
 
-class ChannelViewSet(LabReadOnly):
+class ChannelViewSet(Repeatable, LabReadOnly):
     """Where labs are told of what happens."""
 
     queryset = Channel.objects.filter(owner=None).select_related("lab").order_by("id")
@@ -79,13 +90,22 @@ class ChannelViewSet(LabReadOnly):
     filterset_class = ChannelFilter
     ordering_fields = ["id", "name"]
 
+    @property
+    def scope(self) -> str:  # type: ignore[override]
+        """Reading the list and adding to it have one address."""
+        return "decide" if self.action == "create" else "read"
+
     @extend_schema(
         operation_id="channels_create",
         request=NewChannelInput,
         responses={201: ChannelOutput, 400: RefusalOutput, 403: RefusalOutput},
+        extensions={"x-repeatable": True},
     )
-    def create(self, request: Request) -> Response:
+    def create(self, request: Request) -> HttpResponse:
         """Make a channel; for administrators of the lab. It has no secret yet: see docs/notices.md."""
+        return self.once(request, lambda: self._make(request))
+
+    def _make(self, request: Request) -> Response:
         given = NewChannelInput(data=request.data, context={"request": request})
         given.is_valid(raise_exception=True)
         wish = dict(given.validated_data)
@@ -97,7 +117,7 @@ class ChannelViewSet(LabReadOnly):
 class ChangeChannel(Command):
     """Change a channel; for administrators of its lab."""
 
-    scope = "operate"
+    scope = "decide"
     queryset = ChannelViewSet.queryset
     input_class = ChangeChannelInput
     output_class = ChannelOutput
@@ -126,14 +146,14 @@ class DeliveryOutput(serializers.ModelSerializer[Delivery]):
 class TryChannel(Command):
     """Send a test over a channel, by the outbox like anything else; the answer is what is owed."""
 
-    scope = "operate"
+    scope = "decide"
     queryset = ChannelViewSet.queryset
     input_class = NoInput
     output_class = DeliveryOutput
     operation = "channels_try"
     success = 201
 
-    def post(self, request: Request, pk: int) -> Response:
+    def respond(self, request: Request, pk: int) -> Response:
         found = self.find(request, pk)
         self.given(request, found)
         owed = services.try_channel(channel=found, author=author_of(request))
@@ -198,10 +218,10 @@ class WishesField(StrictSerializer):
         responses={200: WishesField, 400: RefusalOutput, 403: RefusalOutput},
     ),
 )
-class MyNotices(Unkept, APIView):
+class MyNotices(Tagged, Unkept, APIView):
     """What you yourself hear of."""
 
-    scope = "operate"
+    scope = ("operate", "decide")
 
     def get(self, request: Request) -> Response:
         """What you hear of; before you ever said, what would be proposed."""
