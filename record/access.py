@@ -97,9 +97,12 @@ def in_scope(user: Actor, ability: str) -> bool:
     return scopes is None or not scopes.isdisjoint(scopes_with(ability))
 
 
-def lab_ids(user: Actor, ability: str = Ability.VIEW) -> QuerySet[Model, int]:
-    """Keys of the labs in which `user` has `ability`, each once, as a subquery; none for inactive people."""
-    if not user.is_authenticated or not user.is_active or not in_scope(user, ability):
+def lab_ids(user: Actor, ability: str = Ability.VIEW, *, to_see: bool = False) -> QuerySet[Model, int]:
+    """Keys of the labs in which `user` has `ability`, each once, as a subquery; none for inactive people.
+
+    `to_see`: what is shown to those who have it, and no more; a token that only reads will do.
+    """
+    if not user.is_authenticated or not user.is_active or not in_scope(user, Ability.VIEW if to_see else ability):
         return Membership.objects.none().values_list("lab_id", flat=True)
     members = Membership.objects.filter(user_id=user.pk, role__in=roles_with(ability))
     if ability in PEOPLE_ONLY:

@@ -15,6 +15,7 @@ from django.urls import reverse
 
 from conductor_site.api.tokens import make_token
 from conductor_site.tests.world import World, make_world
+from gates.models import Gate
 from record.models import Decision, Lab
 from record.tests.factories import People
 
@@ -36,6 +37,7 @@ def test_the_script_answers_a_gate(world: World, people: People, live_server: An
     script = tmp_path / "answer_gate.py"
     script.write_text(code)
     _, token = make_token(user=people.reviewer, name="script")
+    Gate.objects.filter(pk=world.advised_gate.pk).delete()
 
     done = run_script(script, live_server.url, token)
     assert (done.returncode, done.stderr) == (0, "")

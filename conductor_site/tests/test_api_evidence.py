@@ -74,6 +74,7 @@ def test_an_answer_to_what_was_shown_before_is_refused(world: World, people: Peo
 
 def test_ballots_on_what_was_shown_before_count_no_more(world: World, people: People, client: Client) -> None:
     Gate.objects.filter(pk=world.gate.pk).update(policy={"quorum": 2})
+    Gate.objects.filter(pk=world.advised_gate.pk).delete()
     client.force_login(people.reviewer)
     decide(client, world.gate, "d" * 64)
     assert client.get("/api/v1/gates/waiting/").json() == []

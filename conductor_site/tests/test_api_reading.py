@@ -95,10 +95,10 @@ def test_the_number_of_queries_does_not_grow(
 
 
 COMMANDS = [
-    ("runs/{run.pk}/pause", {}, 21),
+    ("runs/{run.pk}/pause", {}, 23),
     ("gates/{gate.pk}/decide", {"verdict": "approve", "answers": {"shift": 4.5}, "digest": "d" * 64}, 32),
     ("gates/{gate.pk}/consequence", {"answers": {"shift": 4.5}}, 9),
-    ("phases/{phase.pk}/skip", {"reason": "done by hand"}, 56),
+    ("phases/{phase.pk}/skip", {"reason": "done by hand"}, 58),
     ("tilt-series/{series.pk}/exclude", {"reason": "ice"}, 32),
 ]
 

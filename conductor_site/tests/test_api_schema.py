@@ -29,7 +29,11 @@ EXAMPLES = {"administrator": 3}  # what is asked of each operation, within its s
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 # What an address is about -> the thing of the world that is asked for.
 THINGS = {
+    "agents": "agent",
+    "asks": "ask",
+    "channels": "channel",
     "decisions": "decision",
+    "deliveries": "given_up",
     "events": "event",
     "evidence": "evidence",
     "gates": "gate",

@@ -19,7 +19,7 @@ from jobs.agents.services import switch_agent
 from jobs.agents.trying import try_agent
 from record.access import Ability
 from record.models import Lab
-from record.rest import AnyAccept, Command, LabReadOnly, ReasonInput, StrictSerializer, author_of
+from record.rest import AnyAccept, Command, LabReadOnly, ReasonInput, RefusalOutput, StrictSerializer, author_of, holds
 from record.services import Author
 
 
@@ -103,12 +103,16 @@ class AskViewSet(LabReadOnly):
     lookup_value_converter = "uuid"
     ordering_fields = ["id", "ended_at"]
 
-    @extend_schema(responses={(200, "text/plain"): OpenApiTypes.STR})
-    @action(detail=True, content_negotiation_class=AnyAccept)
+    @extend_schema(responses={(200, "text/plain"): OpenApiTypes.STR, 410: RefusalOutput})
+    @action(detail=True, content_negotiation_class=AnyAccept, pagination_class=None, filter_backends=())
     def raw(self, request: Request, uuid: UUID) -> HttpResponse:
         """What the agent wrote, as it is kept: redacted, at most 5 MiB, as plain text."""
         ask: Any = self.get_object()
-        response = HttpResponse(store.read(ask.raw_sha256) if ask.raw_sha256 else b"")
+        etag = f'"{ask.raw_sha256 or "nothing"}"'
+        kept = {"ETag": etag, "Cache-Control": "private, no-cache"}
+        if holds(request, etag):
+            return HttpResponse(status=304, headers=kept)
+        response = HttpResponse(store.read(ask.raw_sha256) if ask.raw_sha256 else b"", headers=kept)
         response.headers["Content-Type"] = "text/plain; charset=utf-8"
         response.headers["Content-Security-Policy"] = "sandbox; default-src 'none'"
         response.headers["X-Content-Type-Options"] = "nosniff"

@@ -179,7 +179,7 @@ class DeliveryViewSet(LabReadOnly):
     ordering_fields = ["id"]
 
     def get_queryset(self) -> QuerySet[Any]:
-        return super().get_queryset().filter(event__lab__in=lab_ids(self.request.user, Ability.OPERATE))
+        return super().get_queryset().filter(event__lab__in=lab_ids(self.request.user, Ability.OPERATE, to_see=True))
 
 
 class RetryDelivery(Command):
