@@ -9,7 +9,7 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import path, reverse
 from django_filters import rest_framework as filters
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -196,6 +196,13 @@ class RetryDelivery(Command):
         services.retry_delivery(delivery=found, author=author)
 
 
+@extend_schema_field(
+    {"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$", "minLength": 5, "maxLength": 8}
+)
+class ClockField(serializers.TimeField):
+    """A time on the asker's clock, which has no offset: JSON Schema's `time` would need one."""
+
+
 class WishesField(StrictSerializer):
     """What you hear of, and when; times are of your own zone."""
 
@@ -203,9 +210,9 @@ class WishesField(StrictSerializer):
         child=serializers.ChoiceField([(name, kind.label) for name, kind in KINDS.items() if kind.notable])
     )
     digest = serializers.BooleanField(default=False, help_text="once a day, in one message")
-    digest_at = serializers.TimeField(default=services.Wishes().digest_at)
-    quiet_from = serializers.TimeField(allow_null=True, default=None)
-    quiet_until = serializers.TimeField(allow_null=True, default=None)
+    digest_at = ClockField(default=services.Wishes().digest_at)
+    quiet_from = ClockField(allow_null=True, default=None)
+    quiet_until = ClockField(allow_null=True, default=None)
     time_zone = serializers.CharField(max_length=ZONE_CHARS, default="UTC")
     remind_after_h = serializers.IntegerField(allow_null=True, default=None, min_value=1, max_value=336)
 
