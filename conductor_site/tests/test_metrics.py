@@ -40,7 +40,7 @@ def test_what_is_told_of_a_lab_at_work(world: World) -> None:
     assert told["conductor_jobs", slug, "planned"] == 1
     assert told["conductor_target_jobs_planned", slug, target] == 1
     assert told["conductor_target_slots", slug, target] == world.target.slots
-    assert told["conductor_gates", slug, "open"] == 1
+    assert told["conductor_gates", slug, "open"] == 2
     assert told["conductor_gates", slug, "apply_failed"] == 1
     assert ("conductor_gates", slug, "timed_out") not in told
     assert told["conductor_runs", slug, "paused"] == 1
