@@ -16,6 +16,8 @@ _WHAT = {
     "phase": "Phases",
     "series": "Tilt series",
     "job": "Jobs",
+    "member": "Members",
+    "account": "Accounts",
     "installation": "The installation",
 }
 _ALSO = {"cluster": "installation"}

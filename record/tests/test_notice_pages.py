@@ -7,6 +7,7 @@ from django.test import Client
 from django.urls import reverse
 
 from record.models import Channel, Delivery, Event, Lab, PersonalNotices
+from record.notices.forms import kind_choices
 from record.notices.secrets import keep_secret, new_webhook_key, variable_of
 from record.notices.services import Wishes, save_wishes
 from record.tests.factories import People
@@ -19,6 +20,11 @@ pytestmark = pytest.mark.django_db
 def admin(client: Client, people: People) -> Client:
     client.force_login(people.administrator)
     return client
+
+
+def test_every_notable_kind_stands_under_a_heading_in_words() -> None:
+    headings = [heading for heading, _ in kind_choices()]
+    assert all(heading[0].isupper() for heading in headings), headings
 
 
 def test_what_i_hear_is_kept_and_shown_again(client: Client, people: People) -> None:
