@@ -59,8 +59,8 @@ def _signal_name(number: int) -> str:
 
 
 def _ended_before(sighting: Sighting, moment: datetime) -> bool:
-    """Whether it had ended by itself. Where the clock is too coarse to tell, what failed had been asked to end."""
-    if sighting.ended_at is None:
-        return False
-    grain = CLOCK_GRAIN if sighting.exit_code else timedelta()
-    return sighting.ended_at + grain < moment
+    """Whether it had surely ended by itself: where the clock is too coarse to tell, it had been asked to end.
+
+    A script that tidies up when it is asked to end has exit code 0, too.
+    """
+    return sighting.ended_at is not None and sighting.ended_at + CLOCK_GRAIN < moment

@@ -24,7 +24,8 @@ def stopping(at: datetime) -> dict[str, str]:
         (Sighting(Seen.ENDED, "x", 143, LATE), stopping(EARLY), "time_out"),
         (Sighting(Seen.ENDED, "x", 0, EARLY), stopping(LATE), "succeed"),  # it had ended by itself before
         (Sighting(Seen.ENDED, "x", 143, EARLY), stopping(EARLY + GRAIN), "time_out"),  # by a clock of 10 ms
-        (Sighting(Seen.ENDED, "x", 0, EARLY), stopping(EARLY + GRAIN), "succeed"),
+        (Sighting(Seen.ENDED, "x", 0, EARLY), stopping(EARLY + GRAIN), "time_out"),  # it may have tidied up
+        (Sighting(Seen.ENDED, "x", 0, EARLY), stopping(EARLY + 3 * GRAIN), "succeed"),
         (Sighting(Seen.DIED, "x"), stopping(EARLY), "time_out"),
         (Sighting(Seen.CLOSED), stopping(EARLY), "time_out"),
     ],
