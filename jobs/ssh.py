@@ -273,7 +273,7 @@ class SshShell:
         return self._ssh(argv, b"", timeout_s=CONNECT_S + SLACK_S).returncode == 0
 
     def close(self) -> None:
-        """End the shared connection."""
+        """Ask the shared connection to end; it does so in a moment."""
         argv = [self._program, *self.login.options(), "-O", "exit", self.login.host]
         self._ssh(argv, b"", timeout_s=CONNECT_S + SLACK_S)
 

@@ -45,6 +45,12 @@ def echo(shell: SshShell, text: str = "hello", *, seconds: float = 0, timeout_s:
     return shell.run(argv, env=ENV, cwd="/", timeout_s=timeout_s).stdout.strip()
 
 
+def close(shell: SshShell, server: SshServer) -> None:
+    """End the shared connection, and wait for its socket to go: ssh says that it asked, not that it was done."""
+    shell.close()
+    until(lambda: not any((server.folder / "control").iterdir()), within_s=20, what="the socket is removed")
+
+
 def masters(server: SshServer) -> list[int]:
     done = subprocess.run(["pgrep", "-f", f"{server.folder}/control"], capture_output=True, text=True)
     return [int(word) for word in done.stdout.split()]
@@ -62,7 +68,7 @@ def test_calls_share_one_connection(server: SshServer, login: Login) -> None:
     assert [echo(shell, str(number)) for number in range(5)] == ["0", "1", "2", "3", "4"]
     assert logins(server) - before == 1
     assert shell.is_open()
-    shell.close()
+    close(shell, server)
     assert not shell.is_open()
 
 
@@ -169,7 +175,7 @@ def test_exit_255_of_a_command_is_no_failed_connection(server: SshServer, login:
     done = shell.run(["bash", "-c", "echo said; exit 255"], env=ENV, cwd="/", timeout_s=20)
     assert (done.returncode, done.stdout) == (255, "said\n")
     server.daemon.kill()
-    shell.close()
+    close(shell, server)
     with pytest.raises(AdapterError) as caught:  # ssh itself ends with 255 here
         shell.run(["bash", "-c", "exit 0"], env=ENV, cwd="/", timeout_s=20)
     assert caught.value.transient
@@ -180,7 +186,7 @@ def test_a_socket_that_nobody_listens_at(server: SshServer, login: Login) -> Non
     shell = SshShell(login)
     echo(shell)
     (path,) = (server.folder / "control").iterdir()
-    shell.close()
+    close(shell, server)
     with socket.socket(socket.AF_UNIX) as stale:
         stale.bind(str(path))
     assert path.exists()
@@ -263,7 +269,7 @@ def test_a_connection_that_a_person_opens(server: SshServer, login: Login) -> No
 
     assert echo(shell) == "hello"
     assert "BatchMode" not in caught.value.command
-    shell.close()
+    close(shell, server)
     with pytest.raises(SignInNeeded):
         echo(shell)
 
