@@ -17,7 +17,6 @@ from gates.showing import summary
 from gates.states import GateState
 from gates.store import read_evidence
 from jobs.patience import Patience
-from record.errors import ConductorError
 from record.models import Delivery, Event, PersonalNotices
 from record.notices.outbox import owed_to
 from record.notices.sights import Sight
@@ -77,8 +76,8 @@ def thumbnails(gate: Gate) -> Iterable[Picture]:
     for piece in shown.values():
         try:
             picture = _small(piece)
-        except (ConductorError, OSError, ValueError) as error:
-            log.warning("evidence %s is left out of a notice: %s", piece.name, error)
+        except Exception as error:  # a damaged picture makes a decoder raise what it likes, and the notice still goes
+            log.warning("evidence %s is left out of a notice: %s (%s)", piece.name, error, type(error).__name__)
             continue
         if picture:
             yield picture

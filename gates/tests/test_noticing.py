@@ -1,5 +1,7 @@
 """Notices of gates: pictures, links, whom they still concern; reminders."""
 
+import struct
+import zlib
 from datetime import UTC, datetime, time, timedelta
 from io import BytesIO
 from typing import Any
@@ -73,6 +75,21 @@ def test_a_picture_that_is_lost_is_left_out(lab: Lab) -> None:
     show(gate, "b.png", grey_png(8, 8), item="TS_002")
     path_of(lost.sha256).unlink()
     assert [picture.caption for picture in thumbnails(gate)] == ["TS_002: b.png"]
+
+
+def test_a_damaged_picture_keeps_no_notice_back(lab: Lab, mail_host: MailHost) -> None:
+    """The store looks at a picture's head and tail; what lies between is the decoder's to stumble over."""
+    make_channel(lab)
+    gate = ask(lab)
+    whole = grey_png(400, 400)
+    too_short = zlib.compress(bytes(50))
+    data = struct.pack(">I", len(too_short)) + b"IDAT" + too_short + struct.pack(">I", zlib.crc32(b"IDAT" + too_short))
+    nonsense = struct.pack(">I", 5) + b"\x00\x01\x02\x03" + b"nonsense"
+    show(gate, "00/TS_001.png", whole[:33] + data + nonsense + whole[-12:], item="TS_001")
+    show(gate, "01/TS_002.png", grey_png(10, 20), item="TS_002")
+    assert send_now() == 1
+    (letter,) = mail_host.box.letters
+    assert len([part for part in letter.walk() if part.get_content_type() == "image/png"]) == 1
 
 
 def test_only_whom_the_gate_waits_for_is_asked(lab: Lab, readers: People, mail_host: MailHost) -> None:
