@@ -214,6 +214,18 @@ def test_a_gate_gets_full(world: World, client: Client, monkeypatch: pytest.Monk
     assert add(client, world.gate, name="b.png").json()["code"] == "gate_full"
 
 
+def test_what_a_gate_refuses_takes_no_room(world: World, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else whoever may add files could fill the disk, whatever the lab's quota is."""
+    data = b"x\ty\n1\t2\n"
+    with monkeypatch.context() as small:
+        small.setattr(site, "EVIDENCE_QUOTA_GIB", world.evidence.size_bytes / 2**30)
+        assert add(client, world.gate, data, name="a.tsv", kind="table").json()["code"] == "over_quota"
+    Gate.objects.filter(pk=world.gate.pk).update(state="withdrawn")
+    assert add(client, world.gate, data, name="a.tsv", kind="table").json()["code"] == "not_open"
+    assert not store.path_of(hashlib.sha256(data).hexdigest()).exists()
+    assert not left_behind()
+
+
 def test_only_where_the_protocol_takes_it(world: World, people: People, client: Client) -> None:
     Gate.objects.filter(pk=world.gate.pk).update(options={"fields": []})
     answer = add(client, world.gate)

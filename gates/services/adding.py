@@ -74,13 +74,13 @@ def add_evidence(
             "Send it again.",
             code="digest_mismatch",
         )
+    with transaction.atomic():  # asked before the bytes are kept, too: what is refused must take no room
+        _find_or_refuse(lock_gate(gate_id), author, addition, incoming)
     stored = incoming.keep(kind=addition.kind)
     with transaction.atomic():
         gate = lock_gate(gate_id)
-        check_adding(gate=gate, author=author, addition=addition)
-        if earlier := _same_name(gate, addition, stored):
+        if earlier := _find_or_refuse(gate, author, addition, incoming):
             return earlier, False
-        _refuse_adding(gate, addition, stored)
         piece = _show(gate, author, addition, stored)
         ballots = _change_what_is_shown(gate)
         record_event(
@@ -104,9 +104,18 @@ def added_since(gate: Gate, digest: str) -> list[str] | None:
     return None
 
 
-def _same_name(gate: Gate, addition: Addition, stored: store.Stored) -> Evidence | None:
+def _find_or_refuse(gate: Gate, author: Author, addition: Addition, incoming: store.Incoming) -> Evidence | None:
+    """The piece, where it is shown already; None where it may be added; else why not is raised."""
+    check_adding(gate=gate, author=author, addition=addition)
+    earlier = _same_name(gate, addition, incoming.sha256)
+    if earlier is None:
+        _refuse_adding(gate, addition, incoming.size_bytes)
+    return earlier
+
+
+def _same_name(gate: Gate, addition: Addition, sha256: str) -> Evidence | None:
     earlier = gate.evidence.filter(name=FOLDER + addition.name).first()
-    if earlier is not None and (earlier.sha256, earlier.kind) != (stored.sha256, addition.kind):
+    if earlier is not None and (earlier.sha256, earlier.kind) != (sha256, addition.kind):
         raise StaleState(
             f"There is another {addition.name} at this gate already, added by {earlier.added_by_name}. "
             "Evidence is never replaced: give yours another name.",
@@ -115,7 +124,7 @@ def _same_name(gate: Gate, addition: Addition, stored: store.Stored) -> Evidence
     return earlier
 
 
-def _refuse_adding(gate: Gate, addition: Addition, stored: store.Stored) -> None:
+def _refuse_adding(gate: Gate, addition: Addition, size_bytes: int) -> None:
     if gate.state not in _TAKES:
         raise GateClosed(
             f"{gate.title} ({gate.context}) is {gate.state_text}: evidence is added while a gate is being prepared or "
@@ -125,9 +134,9 @@ def _refuse_adding(gate: Gate, addition: Addition, stored: store.Stored) -> None
     pieces = list(gate.evidence.values_list("added_at", "size_bytes", "item"))
     if sum(added_at is not None for added_at, _, _ in pieces) >= MAX_ADDED or len(pieces) >= store.MAX_PIECES:
         raise BadInput(f"This gate is full: {MAX_ADDED} pieces can be added to what it shows.", code="gate_full")
-    if sum(size for _, size, _ in pieces) + stored.size_bytes > store.MAX_GATE_BYTES:
+    if sum(size for _, size, _ in pieces) + size_bytes > store.MAX_GATE_BYTES:
         raise BadInput(f"This gate is full: it shows {store.MAX_GATE_BYTES} bytes at most.", code="gate_full")
-    if words := over_quota(gate.lab, [{"size_bytes": stored.size_bytes}]):
+    if words := over_quota(gate.lab, [{"size_bytes": size_bytes}]):
         raise BadInput(words, code="over_quota")
     items = sorted({item for _, _, item in pieces if item})
     if addition.item and gate.state == GateState.OPEN and addition.item not in items:
