@@ -15,10 +15,11 @@ from urllib.parse import quote
 import urllib3
 
 from record.notifiers import Message, Picture, SendFailure, Sent, Where, texts
-from record.notifiers.web import Answer, ask
+from record.notifiers.web import ANSWER_BYTES, Answer, ask
 
 MARK = "conductor.delivery"  # the key in an event's content that holds the uuid
-LOOKED_THROUGH = 200
+LOOKED_THROUGH, A_PAGE = 200, 50
+PAGE_BYTES = 8 * 1024 * 1024  # A_PAGE events of 65,536 bytes at most, with what a homeserver says of each
 TEXT_LIMIT_BYTES = 20_000  # an event may have 65,536 bytes in all
 _pool = urllib3.PoolManager(num_pools=4, maxsize=4)
 
@@ -107,14 +108,17 @@ class _Room:
     def _find(self, transaction: str) -> str:
         """The id of the event that carries this uuid, among the newest of the room; "" where there is none."""
         wanted = {"types": ["m.room.message"], "senders": [self.bot.user_id]}
-        where = f"/_matrix/client/v3/rooms/{quote(self.id, safe='')}/messages?dir=b&limit=100"
+        where = f"/_matrix/client/v3/rooms/{quote(self.id, safe='')}/messages?dir=b&limit={A_PAGE}"
         start = ""
-        for _ in range(LOOKED_THROUGH // 100):
-            answer = self._ask("GET", f"{where}&filter={quote(json.dumps(wanted))}{start}")
+        for _ in range(LOOKED_THROUGH // A_PAGE):
+            address = f"{where}&filter={quote(json.dumps(wanted))}{start}"
+            answer = self._ask("GET", address, most_bytes=PAGE_BYTES)
             if answer.status == 403:
                 return ""  # not in the room yet, so nothing of ours is there
             if answer.status != 200:
                 raise self._failure(answer, f"to look through {self.name}")
+            if answer.is_cut:  # "not among what was read" is not "not there"
+                raise SendFailure(f"{self.server} sent too much, or too slowly, of {self.name}.", everywhere=True)
             page = answer.json()
             for event in page.get("chunk", []):
                 if event.get("content", {}).get(MARK) == transaction:
@@ -154,11 +158,20 @@ class _Room:
             f"{self.bot.user_id} may not enter {self.name} ({_said(answer)}): invite it there.", everywhere=True
         )
 
-    def _ask(self, method: str, path: str, body: dict[str, Any] | bytes | None = None, *, kind: str = "") -> Answer:
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | bytes | None = None,
+        *,
+        kind: str = "",
+        most_bytes: int = ANSWER_BYTES,
+    ) -> Answer:
         headers = {"Authorization": f"Bearer {self.bot.access_token}", "Content-Type": kind or "application/json"}
         data = json.dumps(body).encode() if isinstance(body, dict) else body
+        name = f"The homeserver {self.server}"
         return ask(
-            _pool, method, f"{self.server}{path}", name=f"The homeserver {self.server}", headers=headers, body=data
+            _pool, method, f"{self.server}{path}", name=name, headers=headers, body=data, most_bytes=most_bytes
         )
 
     def _failure(self, answer: Answer, what: str) -> SendFailure:

@@ -24,11 +24,12 @@ LONGEST_S = 30.0
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back. `text` is the beginning of the body, as far as it was read."""
+    """What came back. `text` is the beginning of the body, as far as it was read; `is_cut`: there was more of it."""
 
     status: int
     text: str
     headers: dict[str, str]
+    is_cut: bool = False
 
     def json(self) -> dict[str, Any]:
         """The body as an object; empty where it is none."""
@@ -42,7 +43,7 @@ class Answer:
     def retry_after_s(self) -> float | None:
         """How long the other side wants to be left alone, seconds (RFC 9110, 10.2.3: only the form in seconds)."""
         value = self.headers.get("retry-after", "")
-        return float(value) if value.isdigit() else None
+        return float(value) if value.isascii() and value.isdigit() else None
 
 
 def ask(
@@ -53,9 +54,10 @@ def ask(
     name: str,
     headers: dict[str, str],
     body: bytes | None = None,
+    most_bytes: int = ANSWER_BYTES,
 ) -> Answer:
-    """One request. SendFailure, in words that begin with `name`, where there was no answer: `unknown` unless no
-    connection had come about."""
+    """One request, of whose answer at most `most_bytes` are read. SendFailure, in words that begin with `name`, where
+    there was no answer: `unknown` unless no connection had come about."""
     until = time.monotonic() + LONGEST_S
     timeout = urllib3.Timeout(connect=TIMEOUT_S / 2, read=TIMEOUT_S)
     try:
@@ -70,7 +72,8 @@ def ask(
             preload_content=False,
         )
         try:
-            return Answer(response.status, _read(response, until), {k.lower(): v for k, v in response.headers.items()})
+            text, is_cut = _read(response, until, most_bytes)
+            return Answer(response.status, text, {k.lower(): v for k, v in response.headers.items()}, is_cut)
         finally:
             response.close()
     except (NewConnectionError, NameResolutionError, ConnectTimeoutError, SSLError) as error:
@@ -81,15 +84,15 @@ def ask(
         raise SendFailure(f"{name} broke off: {words(error)}.", everywhere=True, unknown=True) from error
 
 
-def _read(response: Any, until: float) -> str:
-    """The beginning of the body; one that drips is left after LONGEST_S."""
+def _read(response: Any, until: float, most_bytes: int) -> tuple[str, bool]:
+    """(the beginning of the body, whether there was more of it); one that drips is left after LONGEST_S."""
     found = b""
-    while len(found) < ANSWER_BYTES and time.monotonic() < until:
+    while time.monotonic() < until:
         chunk = response.read1(64 * 1024)
-        if not chunk:
-            break
         found += chunk
-    return found.decode("utf-8", "replace")
+        if not chunk or len(found) > most_bytes:
+            return found[:most_bytes].decode("utf-8", "replace"), len(found) > most_bytes
+    return found.decode("utf-8", "replace"), True
 
 
 def words(error: Exception) -> str:

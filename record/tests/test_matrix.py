@@ -87,6 +87,30 @@ def test_a_doubtful_one_is_looked_for_under_a_new_sign_in(homeserver: Homeserver
     assert len(homeserver.messages(room)) == 1
 
 
+def test_it_is_found_behind_much_that_was_said_since(homeserver: Homeserver, room: str, name: str) -> None:
+    """A page of long messages is read to its end: what a cut one does not show may be there all the same."""
+    bot = homeserver.bot(name)
+    told = message()
+    first = matrix.send(told, Where(room, bot))
+    for _ in range(12):
+        matrix.send(message("long " * 3000), Where(room, bot))
+    anew = matrix.sign_in(homeserver=homeserver.url, user=name, password=f"pw-{name}", device="a test")
+    again = Message(told.uuid, told.subject, told.items, doubtful=True)
+    assert matrix.send(again, Where(room, anew)).remote_id == first.remote_id
+
+
+def test_what_was_not_read_whole_is_not_taken_for_missing(
+    homeserver: Homeserver, room: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bot = homeserver.bot(name)
+    told = message()
+    matrix.send(told, Where(room, bot))
+    monkeypatch.setattr(matrix, "PAGE_BYTES", 100)
+    with pytest.raises(SendFailure, match="too much, or too slowly") as failure:
+        matrix.send(Message(told.uuid, told.subject, told.items, doubtful=True), Where(room, bot))
+    assert failure.value.transient and len(homeserver.messages(room)) == 1
+
+
 SENDER = """
 import django
 django.setup()
