@@ -12,6 +12,8 @@ FORMATS = ["LINE", "JSON"]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _INDENT = "    "
+# One-time links hold their secret in their address (conductor_site/urls.py), which Django writes with each refusal.
+_LINK = re.compile(r"(/(?:join|new-password)/)[A-Za-z0-9_-]+")
 
 
 class OneLine(logging.Formatter):
@@ -20,6 +22,9 @@ class OneLine(logging.Formatter):
     What it is about stands at its end: `| job=j1f.. run=.. target=gpu`. Tracebacks follow in lines of their own, which
     are indented: what an error quotes can't forge a message either.
     """
+
+    def format(self, record: logging.LogRecord) -> str:
+        return _without_links(super().format(record))
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's own name)
         keys = "".join(f" {name}={value}" for name, value in keys_of(record).items())
@@ -42,7 +47,7 @@ class JsonLine(logging.Formatter):
         line |= {"message": record.getMessage()} | keys_of(record)
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line)
+        return _without_links(json.dumps(line))
 
 
 def logging_config(*, level: str, form: str) -> dict[str, Any]:
@@ -61,6 +66,11 @@ def logging_config(*, level: str, form: str) -> dict[str, Any]:
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": form.lower()}},
         "root": {"handlers": ["stderr"], "level": level},
     }
+
+
+def _without_links(text: str) -> str:
+    """Without the secrets of one-time links: whoever reads the log must not be able to use them first."""
+    return _LINK.sub(r"\1[redacted]", text)
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -5,8 +5,15 @@ import logging
 import sys
 from typing import Any
 
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from conductor_site.accounts.links import make_link
 from conductor_site.logs import JsonLine, OneLine, logging_config
+from conductor_site.models import LinkKind
 from record.logkeys import about
+from record.models import Lab, Role
 
 
 def record(message: str, *args: object, exc_info: Any = None) -> logging.LogRecord:
@@ -55,6 +62,20 @@ def test_json_has_the_keys_as_keys_and_a_traceback_in_one_line() -> None:
         "run": "r",
         "target": "gpu",
     }
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("formatter", [OneLine("{message}", style="{"), JsonLine()], ids=["line", "json"])
+def test_a_refused_form_leaves_no_link_in_the_log(
+    formatter: logging.Formatter, lab: Lab, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A typing error uses no link up, and Django writes the address of what it refuses."""
+    made = make_link(kind=LinkKind.INVITATION, life_h=1, lab=lab, role=Role.VIEWER)
+    address = reverse("join", args=[made.secret])
+    assert Client().post(address, {"username": "", "new_password1": "a", "new_password2": "b"}).status_code == 400
+    told = [formatter.format(each) for each in caplog.records]
+    assert any("/join/[redacted]/" in line for line in told)
+    assert not any(made.secret in line for line in told)
 
 
 def test_the_format_is_chosen_by_its_name() -> None:
