@@ -50,7 +50,7 @@ def sign_in(*, request: HttpRequest, username: str, password: str) -> User:
     address (or in a browser that is known to be theirs), 50 from one address, or 100 for one name from anywhere, within
     15 minutes. A failure is counted in the database, so for all web workers.
     """
-    address, browser = _address(request), known_browser(request, username)
+    address, browser = counted_address(request), known_browser(request, username)
     ensure_open(username=username, address=address, browser=browser)
     user = authenticate(request, username=username, password=password)
     if not isinstance(user, User):
@@ -62,7 +62,7 @@ def sign_in(*, request: HttpRequest, username: str, password: str) -> User:
 def check_own_password(*, request: HttpRequest, user: User, password: str) -> None:
     """Whether who sits at the page knows the account's password; counted as sign_in counts. Raises as it does."""
     name = user.get_username()
-    address, browser = _address(request), known_browser(request, name)
+    address, browser = counted_address(request), known_browser(request, name)
     ensure_open(username=name, address=address, browser=browser)
     if not user.check_password(password):
         note_failure(username=name, address=address, browser=browser)
@@ -126,7 +126,7 @@ def _folded(username: str) -> str:
     return username.strip().lower()[:150]
 
 
-def _address(request: HttpRequest) -> str | None:
+def counted_address(request: HttpRequest) -> str | None:
     """What failures are counted by; None (a Unix socket): all who come by it share one count."""
     found = client_address(request)
     if isinstance(found, ipaddress.IPv6Address):

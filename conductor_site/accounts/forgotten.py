@@ -15,11 +15,13 @@ from django_q.tasks import async_task
 from conductor_site.accounts.addresses import site_address
 from conductor_site.accounts.links import PASSWORD_LIFE_H, revoke_links
 from conductor_site.accounts.passwords import make_password_link
+from conductor_site.api.limits import count_request
 from conductor_site.models import LinkKind, OneTimeLink
 from record.services import Author
 
 log = logging.getLogger(__name__)
 MAILS_AN_HOUR = 3
+ASKED_A_MINUTE = 10
 ASKED = "forgotten password"
 
 
@@ -28,18 +30,23 @@ def can_mail() -> bool:
     return bool(settings.EMAIL_HOST and settings.BASE_URL)
 
 
-def ask_for_password_link(*, name: str) -> None:
+def ask_for_password_link(*, name: str, address: str) -> None:
     """Have a link mailed to whoever has this user name or e-mail address. Tells nobody whether there is such a person.
 
     Who can't get one (no address, no password here, an agent, closed, asked too often) gets none. Mail is a task's: a
-    slow mail server keeps no page waiting, and how long the page takes tells nothing.
+    slow mail server keeps no page waiting. One task is made whoever is asked for, so that how long the page takes tells
+    nothing either; those who ask from one `address` have ASKED_A_MINUTE of them, so that nobody fills the queue.
     """
-    if not can_mail() or "\0" in name:
+    if not can_mail() or "\0" in name or count_request(f"forgotten {address}") > ASKED_A_MINUTE:
         return
     people = User.objects.filter(Q(username=name) | Q(email__iexact=name), is_active=True, agent_account=None)
-    for user in people.exclude(email="")[:5]:
-        if user.has_usable_password():
-            async_task("conductor_site.accounts.forgotten.mail_password_link", user.pk)
+    found = [user.pk for user in people.exclude(email="")[:5] if user.has_usable_password()]
+    async_task("conductor_site.accounts.forgotten.mail_password_links", found)
+
+
+def mail_password_links(user_ids: list[int]) -> int:
+    """Mail a link to each of these people; to how many."""
+    return sum(mail_password_link(user_id) for user_id in user_ids)
 
 
 def mail_password_link(user_id: int) -> bool:

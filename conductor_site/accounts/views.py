@@ -21,7 +21,7 @@ from conductor_site.accounts.links import open_link
 from conductor_site.accounts.passwords import change_password, set_password_by_link
 from conductor_site.api.tokens import make_token, own_tokens
 from conductor_site.models import LinkKind
-from conductor_site.signin import check_own_password, remember_browser
+from conductor_site.signin import check_own_password, counted_address, remember_browser
 from record.errors import ConductorError
 from record.members import in_order
 from record.models import Membership
@@ -151,7 +151,7 @@ def forgotten(request: HttpRequest) -> HttpResponse:
     form = ForgottenForm(request.POST if request.method == "POST" else None)
     sent = can_mail() and form.is_valid()
     if sent:
-        ask_for_password_link(name=form.cleaned_data["name"].strip())
+        ask_for_password_link(name=form.cleaned_data["name"].strip(), address=counted_address(request) or "")
     return render(request, "accounts/forgotten.html", {"form": form, "sent": sent, "can_mail": can_mail()})
 
 
