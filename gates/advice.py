@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from django.db.models import Count, Q, QuerySet, Subquery
+
 from gates.errors import StaleAnswer
 from gates.models import Evidence, Gate, Suggestion
 from gates.showing import Section, arrange
@@ -67,11 +69,19 @@ def advice_at(gate: Gate) -> Advice:
         else:
             advice.waiting += 1
         advice.by_item.setdefault(ask.item, []).append(ask)
-    suggestions = list(gate.suggestions.all())
-    decided_on = gate.decision.evidence.get("advice", {}) if gate.decision else {}
-    advice.suggestions = [each for each in suggestions if each.replaced_at is None or str(each.uuid) in decided_on]
-    advice.said = sum(ask.is_ended for ask in asks) + len(suggestions)
+    suggestions: list[Any] = list(_shown_suggestions(gate))
+    suggested = suggestions[0].in_all if suggestions else 0  # what replaced another is itself shown
+    advice.suggestions = suggestions
+    advice.said = sum(ask.is_ended for ask in asks) + suggested
     return advice
+
+
+def _shown_suggestions(gate: Gate) -> QuerySet[Any]:
+    """The suggestions to show, each with how many there were at the gate `in_all`."""
+    decided_on = gate.decision.evidence.get("advice", {}) if gate.decision else {}
+    in_all = gate.suggestions.order_by().values("gate").annotate(count=Count("pk")).values("count")
+    shown = Q(replaced_at=None) | Q(uuid__in=list(decided_on))
+    return gate.suggestions.filter(shown).annotate(in_all=Subquery(in_all))
 
 
 def count_said(gate: Gate) -> int:

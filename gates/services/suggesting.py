@@ -13,10 +13,12 @@ from gates.services.locking import lock_gate
 from gates.services.refusals import refuse_stale, state_refusal
 from gates.services.statements import read_statement
 from record.access import Ability, can, require
-from record.errors import NotAllowed
+from record.errors import BadInput, NotAllowed
 from record.models import ActorKind
 from record.redaction import redact
 from record.services import Author, record_event
+
+MOST_SUGGESTIONS = 100  # of one agent at one gate: each is kept for good
 
 
 def suggest_answer(
@@ -26,7 +28,8 @@ def suggest_answer(
 
     It is advice like what agents say that were asked: decisions name it, with its digest, where it was shown.
     It is read and checked like an answer, and is no ballot: whatever the gate's policy is, it decides nothing.
-    Raises NotAllowed for people (who answer) and for agents that are no reviewers, else one of gates.errors.
+    Raises NotAllowed for people (who answer) and for agents that are no reviewers, BadInput after MOST_SUGGESTIONS of
+    one agent, else one of gates.errors.
     """
     user = author.user
     if user is None or author.kind != ActorKind.AGENT:
@@ -44,6 +47,11 @@ def suggest_answer(
         )
         if not statement.reason:
             raise ReasonOwed("Say what the suggestion rests on: the people who decide will read it.")
+        if gate.suggestions.filter(author=user).count() >= MOST_SUGGESTIONS:
+            raise BadInput(
+                f"{author.name} has made {MOST_SUGGESTIONS} suggestions here: the last one stands, no more are kept.",
+                code="too_many_suggestions",
+            )
         gate.suggestions.filter(author=user, replaced_at=None).update(replaced_at=timezone.now())
         made = Suggestion.objects.create(
             gate=gate,

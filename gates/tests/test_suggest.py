@@ -3,9 +3,12 @@
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from gates.advice import advice_at, count_said
 from gates.errors import GateClosed, InvalidAnswers, NoSuchGate, ReasonOwed, StaleAnswer
 from gates.models import Ballot, Gate, Suggestion
 from gates.services import suggest_answer
@@ -129,6 +132,29 @@ def test_an_open_page_is_told_of_a_later_one(lab: Lab, people: People, agent: Au
     assert client.get(url).status_code == 204
     suggest(gate, agent, "reject", reason="on second thoughts")
     assert "1 answer" in client.get(url).content.decode()
+
+
+def test_replaced_ones_are_counted_and_not_read(lab: Lab, people: People, agent: Author) -> None:
+    """An agent that can't make up its mind makes no page slower."""
+    gate = ask(lab)
+    first, *_, last = [suggest(gate, agent, reason=f"thought {number}") for number in range(5)]
+    with CaptureQueriesContext(connection) as asked:
+        advice = advice_at(gate)
+    assert ([each.pk for each in advice.suggestions], advice.said) == ([last.pk], 5)
+    assert advice.said == count_said(gate) and len(asked) == 2
+    answer(gate, people.reviewer, seen_advice=[str(first.uuid)])
+    assert [each.pk for each in advice_at(Gate.objects.get(pk=gate.pk)).suggestions] == [first.pk, last.pk]
+
+
+def test_an_agent_says_no_more_than_can_be_kept(lab: Lab, agent: Author, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gates.services.suggesting.MOST_SUGGESTIONS", 2)
+    gate = ask(lab)
+    suggest(gate, agent)
+    last = suggest(gate, agent, "reject")
+    with pytest.raises(BadInput, match="the last one stands"):
+        suggest(gate, agent)
+    assert gate.suggestions.get(replaced_at=None) == last
+    suggest(gate, Author.person(make_agent_user("other", lab, Role.REVIEWER), Door.API))  # which is another's to say
 
 
 def test_secrets_are_struck_from_it(lab: Lab, people: People, agent: Author) -> None:

@@ -170,9 +170,7 @@ class _Room:
         headers = {"Authorization": f"Bearer {self.bot.access_token}", "Content-Type": kind or "application/json"}
         data = json.dumps(body).encode() if isinstance(body, dict) else body
         name = f"The homeserver {self.server}"
-        return ask(
-            _pool, method, f"{self.server}{path}", name=name, headers=headers, body=data, most_bytes=most_bytes
-        )
+        return ask(_pool, method, f"{self.server}{path}", name=name, headers=headers, body=data, most_bytes=most_bytes)
 
     def _failure(self, answer: Answer, what: str) -> SendFailure:
         """What an answer means that is not the wanted one."""
