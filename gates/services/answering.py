@@ -21,9 +21,9 @@ from gates.states import GATE
 from gates.subjects import subject_of
 from jobs.faults import point
 from jobs.wake import wake_on_commit
-from record.access import Ability, can, require
+from record.access import Ability, can, require, roles_with
 from record.errors import NotAllowed
-from record.models import ActorKind, Decision
+from record.models import ActorKind, Decision, Membership
 from record.services import Author, Ruling, record_decision, record_event
 
 
@@ -64,7 +64,7 @@ def answer_gate(
         if override and not statement.reason:
             raise ReasonOwed("An override needs a reason: say why you decide in spite of the gate's policy.")
         ballot = _cast(gate, user, author, statement, advice.seen_advice(gate, seen_advice))
-        agreeing = [each for each in gate.ballots.filter(replaced_at=None) if statement.agrees_with(each)]
+        agreeing = [each for each in _standing(gate, ballot, policy) if statement.agrees_with(each)]
         if not override and len(agreeing) < policy.quorum:
             return Answer(gate, ballot, None, _counted(gate, ballot, statement, len(agreeing), policy.quorum))
         seen = {key: digest for each in agreeing for key, digest in each.advice.items()}
@@ -152,6 +152,19 @@ def _cast(gate: Gate, user: User, author: Author, statement: Statement, seen: di
         data={"verdict": statement.verdict, "replaces": earlier.verdict if earlier else None},
     )
     return ballot
+
+
+def _standing(gate: Gate, latest: Ballot, policy: Policy) -> list[Ballot]:
+    """The ballots that count beside the latest: not those of people who may decide no more, or whose account is closed.
+
+    Whom the gate was handed to meanwhile takes nothing from who answered before.
+    """
+    if policy.quorum == 1:
+        return [latest]
+    ballots = list(gate.ballots.filter(replaced_at=None).order_by("id"))
+    may = Membership.objects.filter(lab_id=gate.lab_id, role__in=roles_with(Ability.DECIDE), user__is_active=True)
+    deciders = set(may.filter(user__in=[each.voter_id for each in ballots]).values_list("user_id", flat=True))
+    return [each for each in ballots if each.pk == latest.pk or each.voter_id in deciders]
 
 
 def _counted(gate: Gate, ballot: Ballot, statement: Statement, count: int, quorum: int) -> str:

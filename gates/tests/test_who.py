@@ -1,6 +1,7 @@
 """Named people, the requester, quorum, delegation, override: each rule at a real gate."""
 
 import pytest
+from django.contrib.auth.models import User
 
 from gates.errors import ReasonOwed
 from gates.models import Gate
@@ -58,6 +59,20 @@ def test_a_quorum_needs_that_many_who_agree(lab: Lab, ada, ben) -> None:  # type
     second = answer(gate, ben)
     assert second.decision and gate.ballots.count() == 2
     assert second.decision.actor == ben
+
+
+@pytest.mark.parametrize("how", ["removed", "closed"])
+def test_who_may_decide_no_more_counts_no_more(how: str, lab: Lab, ada, ben, people: People) -> None:  # type: ignore[no-untyped-def]
+    gate = ask(lab, policy={"quorum": 2})
+    answer(gate, ada)
+    if how == "removed":
+        Membership.objects.filter(user=ada).update(role=Role.OPERATOR)
+    else:
+        User.objects.filter(pk=ada.pk).update(is_active=False)
+
+    second = answer(gate, ben)
+    assert second.decision is None and second.message.startswith("Your answer is counted: 1 of 2")
+    assert answer(gate, people.reviewer).decision
 
 
 def test_one_person_counts_once(lab: Lab, ada) -> None:  # type: ignore[no-untyped-def]
