@@ -25,8 +25,10 @@ PREFIX = "whsec_"
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-# Public by the registry, and yet ways to private addresses: NAT64 (RFC 6052), 6to4 (RFC 3056), Teredo (RFC 4380).
-_DISGUISES = [ipaddress.ip_network(each) for each in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")]
+# All that is given out of IPv6 (RFC 4291, 2.4): outside it lie site-local addresses, NAT64's, IPv4 in other clothes.
+_UNICAST = ipaddress.ip_network("2000::/3")
+# Public by the registry, and yet ways to private addresses: 6to4 (RFC 3056), Teredo (RFC 4380).
+_DISGUISES = [ipaddress.ip_network(each) for each in ("2002::/16", "2001::/32")]
 
 
 def send(message: Message, where: Where) -> Sent:
@@ -106,7 +108,7 @@ def is_public(address: Address) -> bool:
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped:
             return is_public(address.ipv4_mapped)
-        if any(address in network for network in _DISGUISES):
+        if address not in _UNICAST or any(address in network for network in _DISGUISES):
             return False
     return address.is_global and not address.is_multicast
 
