@@ -10,6 +10,7 @@ import queue
 import random
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID, uuid4
@@ -235,13 +236,17 @@ def _dropped(delivery: Delivery) -> bool:
 def _write(parcel: Parcel, outcome: Outcome) -> int:
     """Write what became of a claim, if it is still the claim; how many deliveries were sent."""
     mine = Delivery.objects.filter(claim=parcel.claim, state=DeliveryState.SENDING)
+    secrets = parcel.where.secrets()
     if isinstance(outcome, SendFailure):
-        _write_failure(mine, parcel.channel, outcome)
+        _write_failure(mine, parcel.channel, outcome, secrets)
         return 0
     now = timezone.now()
     with transaction.atomic():
         sent = mine.update(
-            state=DeliveryState.SENT, ended_at=now, remote_id=outcome.remote_id[:300], error=redact(outcome.note)[:1000]
+            state=DeliveryState.SENT,
+            ended_at=now,
+            remote_id=outcome.remote_id[:300],
+            error=redact(outcome.note, secrets)[:1000],
         )
         Channel.objects.filter(pk=parcel.channel.pk).update(sent_at=now)
         ill = Channel.objects.filter(_neighbours(parcel.channel)).exclude(failures=0, problem="", closed_until=None)
@@ -249,9 +254,11 @@ def _write(parcel: Parcel, outcome: Outcome) -> int:
     return sent
 
 
-def _write_failure(mine: QuerySet[Delivery], channel: Channel, failure: SendFailure) -> None:
+def _write_failure(
+    mine: QuerySet[Delivery], channel: Channel, failure: SendFailure, secrets: Iterable[str] = ()
+) -> None:
     """Leave it for later, or give it up: visibly, with a line in the log of events."""
-    words = redact(failure.message)[:1000]
+    words = redact(failure.message, secrets)[:1000]
     with transaction.atomic():
         for delivery in mine.select_related("event__lab", "channel"):
             _settle(delivery, failure, words)

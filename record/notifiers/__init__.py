@@ -5,6 +5,7 @@ record/notices/models.py (with a migration), what its place is made of to record
 docs/notices.md how it is set up.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,6 +16,7 @@ from django.utils.module_loading import import_string
 
 from record.errors import AdapterError
 
+QUOTED_CHARS = 16  # of a part of a secret that is struck by itself; shorter ones are ordinary words too
 TIMEOUT_S = 15.0  # for each thing that is waited for: a connection, an answer
 
 
@@ -61,6 +63,11 @@ class Where:
     target: str
     secret: str = ""
     options: dict[str, Any] = field(default_factory=dict)
+
+    def secrets(self) -> list[str]:
+        """The secret and what of it may be quoted by itself: an access token within JSON, the words of an address."""
+        words = re.split(r"[^A-Za-z0-9._~+-]+", self.secret)
+        return [self.secret, *(word for word in words if len(word) >= QUOTED_CHARS)]
 
 
 @dataclass(frozen=True)

@@ -33,10 +33,17 @@ def send(message: Message, where: Where) -> Sent:
                 "see https://github.com/caronc/apprise/wiki.",
                 everywhere=True,
             )
+        if len(speaker) > 1:
+            raise SendFailure(
+                "The channel's secret holds several addresses, and a channel is one address: make a channel for each.",
+                everywhere=True,
+            )
         told = speaker.notify(title=message.subject, body=texts.plain(message), body_format=apprise.NotifyFormat.TEXT)
     if not told:
-        said = " ".join(lines)[-400:] or "without a reason"
-        raise SendFailure(f"{scheme} did not take it: {redact(said)}", everywhere=True, unknown=True)
+        said = " ".join(lines) or "without a reason"
+        raise SendFailure(
+            f"{scheme} did not take it: {redact(said, where.secrets())[-400:]}", everywhere=True, unknown=True
+        )
     return Sent()
 
 
