@@ -1,24 +1,28 @@
 """Passwords: changed by their owner, or set anew by a one-time link."""
 
+from collections.abc import Collection
+
 from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.db.models import Q
 
 from conductor_site.accounts.links import PASSWORD_LIFE_H, NewLink, claim_link, make_link, open_link, revoke_links
 from conductor_site.models import ApiToken, LinkKind, OneTimeLink
 from record.access import Ability, can, kind_of
 from record.errors import BadInput, NotAllowed
 from record.members import account_subject
-from record.models import ActorKind, Door, Membership
+from record.models import ActorKind, Decision, Door, Membership
 from record.services import Author, record_event
 
 
 def make_password_link(*, user: User, author: Author, replacing: bool = True) -> NewLink:
     """A link by which `user` sets a new password. Earlier ones are taken back, unless it is not `replacing` them.
 
-    The keeper of the installation may make one for everybody; a lab's administrator for those who belong only to labs
-    that they administer, since whoever holds the link holds the account. Raises NotAllowed or BadInput.
+    The keeper of the installation may make one for everybody; a lab's administrator for those who came by an invitation
+    and have only ever belonged to labs that they administer, since whoever holds the link holds the account. Raises
+    NotAllowed or BadInput.
     """
     _may_make(user, author)
     if kind_of(user) == ActorKind.AGENT:
@@ -83,11 +87,21 @@ def _may_make(user: User, author: Author) -> None:
         return
     labs = set(Membership.objects.filter(user=user).values_list("lab_id", flat=True))
     mine = author.user is not None and labs and all(can(author.user, Ability.MANAGE, lab) for lab in labs)
-    if user.is_superuser or not mine:
+    if user.is_superuser or user.is_staff or not mine or _is_known_elsewhere(user, labs):
         raise NotAllowed(
-            f"{user.get_username()} belongs to more than your lab: only whoever keeps this installation can make "
-            "them a link for a new password, in the admin."
+            f"{user.get_username()} belongs, or once belonged, to more than your lab: only whoever keeps this "
+            "installation can make them a link for a new password, in the admin."
         )
+
+
+def _is_known_elsewhere(user: User, labs: Collection[int]) -> bool:
+    """Whether the record of another lab speaks of the account, or it was there before a lab took it in.
+
+    Else an administrator could add an account that is in no lab just now, by its name, and then take it over.
+    """
+    said = Decision.objects.filter(subject_kind="account", subject_uuid=account_subject(user).uuid)
+    was_there = Q(verdict="set_roles", config_before={"roles": []})
+    return said.filter(~Q(lab__in=labs) | was_there).exists()
 
 
 def _tell_labs(user: User, message: str) -> None:

@@ -10,6 +10,7 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
+from conductor_site.accounts.invitations import accept_with_new_account, invite
 from conductor_site.accounts.passwords import make_password_link
 from conductor_site.accounts.tests.test_invitations import by, link_on
 from conductor_site.api.tokens import make_token
@@ -17,7 +18,9 @@ from conductor_site.models import ApiToken, OneTimeLink, SignInFailure
 from conductor_site.signin import FAILURES_A_NAME
 from record.access import Role
 from record.errors import BadInput, NotAllowed
+from record.members import set_roles
 from record.models import Door, Event, Lab, Membership
+from record.services import Author
 from record.tests.factories import PASSWORD, People, make_agent_user
 
 pytestmark = pytest.mark.django_db
@@ -95,6 +98,35 @@ def test_whoever_belongs_to_another_lab_too_is_not_taken_over(lab: Lab, people: 
         make_password_link(user=people.viewer, author=by(people.administrator))
     page = signed_in("administrator").get(reverse("labs:member", args=[lab.pk, people.viewer.pk]))
     assert "Forgotten password" not in page.content.decode()
+
+
+def test_whoever_is_added_by_name_is_not_taken_over(lab: Lab, people: People) -> None:
+    """An account that is in no lab just now can be added by any administrator, who must not come to hold it."""
+    User.objects.create_user("left", password=PASSWORD)
+    administrator = signed_in("administrator")
+    administrator.post(reverse("labs:add", args=[lab.pk]), {"username": "left", "role": "viewer"})
+    left = User.objects.get(username="left")
+    assert left.memberships.count() == 1
+    with pytest.raises(NotAllowed, match="keeps this installation"):
+        make_password_link(user=left, author=by(people.administrator))
+    page = administrator.get(reverse("labs:member", args=[lab.pk, left.pk]))
+    assert page.status_code == 200 and "Forgotten password" not in page.content.decode()
+
+
+def test_whoever_has_left_another_lab_is_not_taken_over(lab: Lab, people: People) -> None:
+    other = Lab.objects.get(slug="other")
+    policy = Author.policy("test")
+    set_roles(lab=other, user=people.viewer, roles=["viewer"], author=policy)
+    set_roles(lab=other, user=people.viewer, roles=[], author=policy)
+    with pytest.raises(NotAllowed, match="once belonged"):
+        make_password_link(user=people.viewer, author=by(people.administrator))
+
+
+def test_who_came_by_an_invitation_gets_a_link(lab: Lab, people: People) -> None:
+    made = invite(lab=lab, role="viewer", author=by(people.administrator))
+    joined = accept_with_new_account(secret=made.secret, username="newcomer", password=NEW)
+    set_roles(lab=lab, user=joined, roles=["viewer", "operator"], author=by(people.administrator))
+    assert make_password_link(user=joined, author=by(people.administrator)).secret
 
 
 def test_a_keeper_of_the_installation_is_not_taken_over(lab: Lab, people: People) -> None:
