@@ -22,6 +22,7 @@ from record.notifiers.webhook import split
 from record.services import Author, Subject, record_event
 
 CHANNEL_FIELDS = ("kind", "address", "identity", "topics", "with_pictures", "enabled")
+HEALTH_FIELDS = ("failures", "closed_until", "problem")  # a change begins anew; `sent_at` is the sender's alone
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def save_channel(*, lab_id: int, author: Author, name: str, channel: Channel | N
     with transaction.atomic():
         try:
             row.failures, row.closed_until, row.problem = 0, None, ""
-            row.save()
+            row.save(update_fields=None if was_new else ["name", *CHANNEL_FIELDS, *HEALTH_FIELDS])
         except IntegrityError as error:
             raise BadInput(f"The lab has a channel called {name} already.") from error
         if not row.enabled:

@@ -288,6 +288,15 @@ class TestChannels:
         assert Channel.objects.get(pk=made.pk).address == ""
 
 
+def test_a_change_forgets_nothing_that_was_sent_meanwhile(lab: Lab, people: People) -> None:
+    channel = make_channel(lab)
+    sent_at = timezone.now()
+    Channel.objects.update(sent_at=sent_at, failures=3)
+    save_channel(lab_id=lab.pk, author=author(people.administrator), name="room", channel=channel, enabled=False)
+    channel.refresh_from_db()
+    assert (channel.sent_at, channel.failures, channel.enabled) == (sent_at, 0, False)
+
+
 @pytest.mark.parametrize("prefix", ["/", "/conductor/"])
 def test_a_link_is_the_sites_address_and_the_page(prefix: str, settings: Any) -> None:
     settings.BASE_URL = f"https://lab.example.org{prefix.rstrip('/')}"
