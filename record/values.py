@@ -18,6 +18,9 @@ DEPTH_LIMIT = 40
 # Control characters other than tab and line ends, and halves of surrogate pairs (which have no UTF-8).
 _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
+# Unicode's bidirectional controls (UAX 9), zero-width characters, line and paragraph separators, and tags.
+DIRECTION = re.compile("[\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
+
 
 def kept_reason(reason: str) -> str:
     """`reason` with plain line ends; BadInput where it is too long or holds a character that can't be kept."""
@@ -39,6 +42,11 @@ def kept_json(value: Any, what: str) -> Any:
 def visible_text(text: str) -> str:
     """`text` with what can't be kept shown: control characters as their pictures (U+2400 on), the rest as U+FFFD."""
     return _UNFIT.sub(lambda found: chr(0x2400 + ord(found[0])) if ord(found[0]) < 0x20 else "\ufffd", text)
+
+
+def unturned(text: str) -> str:
+    """`text` without marks that turn, hide or break it."""
+    return DIRECTION.sub("", text)
 
 
 def visible_json(value: Any) -> Any:

@@ -12,6 +12,7 @@ from record.notices.models import Delivery
 from record.notices.sights import Sight, look_at
 from record.notifiers import Item, Message, Picture
 from record.redaction import redact
+from record.values import unturned, visible_text
 
 PICTURES = 4
 LINE_CHARS = 1000
@@ -28,7 +29,7 @@ def message_of(deliveries: Sequence[Delivery]) -> Message:
     several = f"{len(items)} notices" if len(items) > 1 else items[0].title
     return Message(
         uuid=first.batch or first.uuid,
-        subject=redact(f"[{lab}] {several}" if len({each.event.lab_id for each in deliveries}) == 1 else several),
+        subject=_line(f"[{lab}] {several}" if len({each.event.lab_id for each in deliveries}) == 1 else several),
         items=items,
         pictures=_apart(sights[0].pictures[:PICTURES]),
         thread=roots.pop() if len(roots) == 1 else None,
@@ -58,8 +59,8 @@ def _item(delivery: Delivery, sight: Sight) -> Item:
         "at": event.at.astimezone(UTC).isoformat(),
     }
     return Item(
-        title=redact(" ".join(event.message.split()))[:LINE_CHARS] or KINDS[event.kind].label,
-        lines=tuple(redact(line)[:LINE_CHARS] for line in sight.lines),
+        title=_line(event.message) or KINDS[event.kind].label,
+        lines=tuple(words for line in sight.lines if (words := _line(line))),
         link=link_to(sight.path),
         at=event.at.astimezone(UTC),
         topic=KINDS[event.kind].topic if event.kind in KINDS else "",
@@ -67,12 +68,18 @@ def _item(delivery: Delivery, sight: Sight) -> Item:
     )
 
 
+def _line(text: str) -> str:
+    """`text` in one line, as it may be shown elsewhere: whoever had a hand in it (a program, an agent, the name of a
+    file) can't put a line of their own below ours, nor turn or hide what is read."""
+    return redact(visible_text(unturned(" ".join(text.split())).strip()))[:LINE_CHARS]
+
+
 def _apart(pictures: Sequence[Picture]) -> tuple[Picture, ...]:
     """With captions that differ, redacted like all else."""
     seen: dict[str, int] = {}
     found = []
     for picture in pictures:
-        caption = redact(picture.caption)
+        caption = _line(picture.caption)
         seen[caption] = seen.get(caption, 0) + 1
         found.append(replace(picture, caption=caption if seen[caption] == 1 else f"{caption} ({seen[caption]})"))
     return tuple(found)

@@ -29,6 +29,7 @@ from record.notices.places import place_of
 from record.notices.sights import needless
 from record.notifiers import Message, SendFailure, Sent, Where, notifier
 from record.redaction import redact
+from record.values import visible_text
 
 log = logging.getLogger(__name__)
 
@@ -197,12 +198,14 @@ def _companions(first: Delivery) -> list[int]:
 def _pack(claim: UUID) -> Parcel | None:
     """The message of what was claimed, without what nobody needs; None where nothing is left, or it failed."""
     mine = Delivery.objects.filter(claim=claim, state=DeliveryState.SENDING)
-    rows = mine.select_related("event__lab", "event__decision", "channel__owner", "channel__lab").order_by("id")
-    wanted = [delivery for delivery in rows if not _dropped(delivery)]
-    if not wanted:
+    rows = list(mine.select_related("event__lab", "event__decision", "channel__owner", "channel__lab").order_by("id"))
+    if not rows:
         return None
-    channel = wanted[0].channel
+    channel = rows[0].channel
     try:
+        wanted = [delivery for delivery in rows if not _dropped(delivery)]
+        if not wanted:
+            return None
         return Parcel(claim, channel, message_of(wanted), place_of(channel, wanted[0].recipient))
     except SendFailure as failure:
         outcome = failure
@@ -245,8 +248,8 @@ def _write(parcel: Parcel, outcome: Outcome) -> int:
         sent = mine.update(
             state=DeliveryState.SENT,
             ended_at=now,
-            remote_id=outcome.remote_id[:300],
-            error=redact(outcome.note, secrets)[:1000],
+            remote_id=visible_text(outcome.remote_id)[:300],
+            error=visible_text(redact(outcome.note, secrets))[:1000],
         )
         Channel.objects.filter(pk=parcel.channel.pk).update(sent_at=now)
         ill = Channel.objects.filter(_neighbours(parcel.channel)).exclude(failures=0, problem="", closed_until=None)
@@ -258,7 +261,7 @@ def _write_failure(
     mine: QuerySet[Delivery], channel: Channel, failure: SendFailure, secrets: Iterable[str] = ()
 ) -> None:
     """Leave it for later, or give it up: visibly, with a line in the log of events."""
-    words = redact(failure.message, secrets)[:1000]
+    words = visible_text(redact(failure.message, secrets))[:1000]  # what the other side said of itself is among them
     with transaction.atomic():
         for delivery in mine.select_related("event__lab", "channel"):
             _settle(delivery, failure, words)
@@ -295,14 +298,19 @@ def _note_given_up(delivery: Delivery, words: str) -> None:
 
 def _wait_s(failure: SendFailure, attempts: int) -> float:
     """Seconds until the next attempt: what the other side asks for, or longer each time; with jitter."""
-    wait_s = failure.wait_s or min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(attempts - 1, 12))
+    wait_s = _wished_s(failure) or min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(attempts - 1, 12))
     return min(LONGEST_WAIT_S, wait_s) * random.uniform(1.0, 1.3)  # noqa: S311 - jitter, no secret
+
+
+def _wished_s(failure: SendFailure) -> float:
+    """What the other side asks for, where that is a time."""
+    return failure.wait_s if failure.wait_s is not None and failure.wait_s > 0 else 0.0
 
 
 def _close(channel: Channel, failure: SendFailure, words: str) -> None:
     """Leave the channel alone for a time that grows; those that go by the same mail server with it."""
     failures = Channel.objects.filter(pk=channel.pk).values_list("failures", flat=True).first() or 0
-    wait_s = failure.wait_s or min(LONGEST_CLOSED_S, FIRST_WAIT_S * 2 ** min(failures, 8))
+    wait_s = _wished_s(failure) or min(LONGEST_CLOSED_S, FIRST_WAIT_S * 2 ** min(failures, 8))
     until = timezone.now() + timedelta(seconds=min(LONGEST_WAIT_S, wait_s) * random.uniform(1.0, 1.2))  # noqa: S311
     Channel.objects.filter(_neighbours(channel)).update(failures=failures + 1, closed_until=until, problem=words)
 

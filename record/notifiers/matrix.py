@@ -121,7 +121,8 @@ class _Room:
                 raise SendFailure(f"{self.server} sent too much, or too slowly, of {self.name}.", everywhere=True)
             page = answer.json()
             for event in page.get("chunk", []):
-                if event.get("content", {}).get(MARK) == transaction:
+                content = event.get("content") if isinstance(event, dict) else None
+                if isinstance(content, dict) and content.get(MARK) == transaction:
                     return str(event.get("event_id", ""))
             if not page.get("end"):
                 break
@@ -176,7 +177,7 @@ class _Room:
         """What an answer means that is not the wanted one."""
         said, code = _said(answer), answer.json().get("errcode")
         if answer.status == 429:
-            wait_s = float(answer.json().get("retry_after_ms") or 0) / 1000 or answer.retry_after_s or 5.0
+            wait_s = _wait_s(answer.json().get("retry_after_ms")) or answer.retry_after_s or 5.0
             return SendFailure(f"{self.server} wants to be asked less often.", everywhere=True, wait_s=wait_s)
         if answer.status == 401:
             return SendFailure(
@@ -235,6 +236,11 @@ def _text(message: Message) -> dict[str, Any]:
     if len(html.encode()) <= TEXT_LIMIT_BYTES:
         content |= {"format": "org.matrix.custom.html", "formatted_body": html}
     return content
+
+
+def _wait_s(retry_after_ms: Any) -> float:
+    """How long a homeserver wants to be left alone, seconds; 0 where what it says is no time."""
+    return retry_after_ms / 1000 if isinstance(retry_after_ms, int | float) and 0 < retry_after_ms < 2**53 else 0.0
 
 
 def _said(answer: Answer) -> str:

@@ -35,7 +35,7 @@ class Answer:
         """The body as an object; empty where it is none."""
         try:
             found = json.loads(self.text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 

@@ -13,9 +13,10 @@ from django_q.models import OrmQ
 
 from record.errors import BadInput, InvalidTransition, NotAllowed
 from record.models import Channel, Delivery, Door, Event, Lab, Membership, PersonalNotices, SenderTurn
-from record.notices import sending
+from record.notices import compose, sending
 from record.notices.compose import link_to
 from record.notices.services import Wishes, retry_delivery, save_channel, save_wishes, try_channel
+from record.notices.sights import Sight
 from record.services import Author
 from record.tests.factories import People, make_lab
 from record.tests.notices_scene import happen, make_channel, send_now, states
@@ -151,6 +152,71 @@ class TestSending:
         send_now()
         sent = mail_host.box.letters[0].as_string()
         assert "hunter2" not in sent and "s3cretpass" not in sent and "[redacted]" in sent
+
+    @pytest.mark.parametrize("wait_s", [-1e300, float("nan"), float("inf"), -1, 0])
+    def test_what_the_other_side_calls_a_time_is_none(self, wait_s: float) -> None:
+        assert 5 <= sending._wait_s(sending.SendFailure("later", wait_s=wait_s), 1) <= 3600 * 1.3
+
+    @pytest.mark.parametrize(
+        "outcome",
+        [
+            sending.SendFailure("403 \ud800 \x00", everywhere=True, wait_s=-1e300),
+            sending.SendFailure("refused \x00", transient=False),
+            sending.Sent("\x00\ud800", note="no pictures \udfff\x00"),
+        ],
+    )
+    def test_what_the_other_side_says_of_itself_ends_no_turn(
+        self, outcome: sending.Outcome, lab: Lab, monkeypatch: Any
+    ) -> None:
+        """A server may answer what no database keeps: that is one notice's fate, not that of those behind it."""
+        make_channel(lab, "ill", kind="matrix")
+        make_channel(lab, "well")
+        happen(lab)
+
+        def send(kind: str) -> Any:
+            def answer(message: Any, where: Any) -> sending.Sent:
+                if kind == "matrix" and isinstance(outcome, sending.SendFailure):
+                    raise outcome
+                return outcome if kind == "matrix" and isinstance(outcome, sending.Sent) else sending.Sent("good")
+
+            return answer
+
+        monkeypatch.setattr(sending, "notifier", send)
+        monkeypatch.setattr(sending, "place_of", lambda channel, recipient: None)
+        send_now()
+        ill, well = Delivery.objects.order_by("id")
+        assert (well.state, well.remote_id) == ("sent", "good")
+        assert ill.state != "sending" and ("\ufffd" in ill.error or "\u2400" in ill.error)
+
+    def test_a_delivery_that_cannot_be_judged_stops_no_other(
+        self, lab: Lab, mail_host: MailHost, monkeypatch: Any
+    ) -> None:
+        make_channel(lab)
+        bad, _ = happen(lab, "bad"), happen(lab, "good")
+
+        def judge(event: Event, reader: Any) -> str:
+            if event.pk == bad.pk:
+                raise RuntimeError("boom")
+            return ""
+
+        monkeypatch.setattr(sending, "needless", judge)
+        assert send_now() == 1
+        assert states() == ["pending", "sent"]
+
+    def test_nothing_that_happened_turns_or_breaks_what_is_read(
+        self, lab: Lab, mail_host: MailHost, monkeypatch: Any
+    ) -> None:
+        make_channel(lab)
+        happen(lab, "run \u202eenod\u202c\u200b failed\r\nBcc: all@example.org\u2028Open: https://evil.example/")
+        sight = Sight(lines=("first\r\n\r\nhttps://evil.example/\x1b[31m\u2066", "\u200b", "a\x00b"))
+        monkeypatch.setattr(compose, "look_at", lambda event, pictures: sight)
+        assert send_now() == 1
+        (letter,) = mail_host.box.letters
+        assert letter["Bcc"] is None and "\n" not in str(letter["Subject"])
+        text = letter.get_body(("plain",)).get_content()
+        lines = text.strip().splitlines()
+        assert lines[0] == "run enod failed Bcc: all@example.org Open: https://evil.example/"
+        assert lines[1:3] == ["first https://evil.example/\u241b[31m", "a\u2400b"]
 
     def test_a_message_that_cannot_be_composed_stops_no_other(
         self, lab: Lab, mail_host: MailHost, monkeypatch: Any
