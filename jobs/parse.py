@@ -4,6 +4,8 @@ import re
 import shlex
 from dataclasses import dataclass
 
+from jobs.printed import whole
+
 MEMORY_MIB = {"": 1, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
 SHORT_OPTIONS = {
     "a": "array",
@@ -133,7 +135,7 @@ def _option(word: str, following: list[str]) -> tuple[str, str, int]:
 
 
 def _whole(text: str | None) -> int | None:
-    return int(text) if text and text.isdigit() and int(text) else None
+    return whole(text or "") or None
 
 
 def _memory_mib(options: dict[str, str], cpus: int) -> int | None:

@@ -8,11 +8,11 @@ import math
 import re
 from datetime import UTC, datetime
 
+from record.values import unturned
+
 # ECMA-48: CSI sequences, OSC and other strings up to their terminator, and two-character escapes.
 ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)|\x1b[ -/]*[0-~]?", re.MULTILINE)
 C1 = re.compile(r"[\x80-\x9f]")
-# Unicode's bidirectional controls (UAX 9), zero-width characters, line and paragraph separators, and tags.
-DIRECTION = re.compile("[\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 
@@ -30,7 +30,12 @@ def printed(data: bytes) -> str:
 def visible(text: str) -> str:
     """`text` without control characters and unseen marks: line feeds and tabs stay."""
     text = CONTROL.sub(lambda found: chr(0x2421 if found[0] == "\x7f" else 0x2400 + ord(found[0])), text)
-    return DIRECTION.sub("", C1.sub("\ufffd", text))
+    return unturned(C1.sub("\ufffd", text))
+
+
+def whole(text: str) -> int | None:
+    """The number that up to 18 digits (0-9) write; None for all else: isdigit() takes more than int() does."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
 
 
 def moment(seconds: float) -> datetime:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from jobs.printed import whole
+
 PROC = Path("/proc")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -79,7 +81,8 @@ def split_identity(text: str) -> tuple[str, int, int]:
     """(boot, pid, start); ("", 0, 0) for anything else."""
     boot, _, rest = text.partition(":")
     pid, _, start = rest.partition(":")
-    return (boot, int(pid), int(start)) if pid.isdigit() and start.isdigit() else ("", 0, 0)
+    numbers = whole(pid), whole(start)
+    return ("", 0, 0) if numbers[0] is None or numbers[1] is None else (boot, numbers[0], numbers[1])
 
 
 def of_this_boot(text: str) -> bool:

@@ -10,9 +10,18 @@ from datetime import UTC, datetime
 import pytest
 
 from jobs.calls import TooMuch, call
-from jobs.printed import EARLIEST, LATEST, moment, printed
+from jobs.printed import EARLIEST, LATEST, moment, printed, whole
+from jobs.processes import split_identity
 
 MANY = 3_000_000
+
+
+@pytest.mark.parametrize("text", ["\u00b2", "\u0663", "9" * 5000, "-1", "+1", " 1", "1_0", ""])
+def test_a_number_that_is_none(text: str) -> None:
+    """Python calls some of these digits and then can't read them; a job may have written them into its own folder."""
+    assert whole(text) is None
+    assert split_identity(f"boot:{text}:1") == split_identity(f"boot:1:{text}") == ("", 0, 0)
+    assert (whole("0"), whole("0042"), split_identity("boot:12:34")) == (0, 42, ("boot", 12, 34))
 
 
 @pytest.mark.parametrize(

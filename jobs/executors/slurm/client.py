@@ -13,6 +13,7 @@ from jobs.executors.slurm.scripts import TokenFolder
 from jobs.executors.slurm.site import Site, SlurmOrder
 from jobs.executors.slurm.states import Standing
 from jobs.faults import point
+from jobs.printed import whole
 from jobs.shells import Shell
 from record.errors import AdapterError
 
@@ -70,7 +71,9 @@ class Slurm:
         if word == "before":
             return HandedOver(before=True)
         if word == "refused":
-            raise refusal_error("SLURM took no job", done.stderr, int(rest) if rest.isdigit() else done.returncode)
+            raise refusal_error(
+                "SLURM took no job", done.stderr, done.returncode if (code := whole(rest)) is None else code
+            )
         if word == "astray":
             raise _astray(order.work_dir, done.stderr)
         raise AdapterError(
