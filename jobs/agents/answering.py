@@ -92,7 +92,7 @@ def _report(shell: Shell, folder: str) -> Report:
     raw = shell.read(f"{folder}/{RAW}", limit=MAX_RAW_BYTES + 1)
     try:
         told = json.loads(shell.read(path, limit=MAX_REPORT_BYTES))
-        outcome = told["outcome"]
+        outcome = str(told["outcome"])
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise AdapterError(f"{path} can't be read.", transient=False) from error
     if outcome != ANSWERED and outcome not in set(AskState.values) - {"ok", "waiting", "asked"}:
@@ -103,7 +103,7 @@ def _report(shell: Shell, folder: str) -> Report:
         "raw_sha256": store.keep(bytes_kept) if bytes_kept else "",
         "raw_bytes": len(bytes_kept),
         "raw_cut": bool(told.get("cut")) or len(raw) > MAX_RAW_BYTES,
-        "isolation": str(told.get("isolation") or "")[:12],
+        "isolation": clean(str(told.get("isolation") or "").encode("utf-8", "replace"))[:12],
     }
     text = told.get("text")
     own = told.get("facts") if isinstance(told.get("facts"), dict) else {}

@@ -122,20 +122,26 @@ def _yaml_object(text: str) -> dict[str, Any]:
         found = yaml.load(text, Loader=_Plain)  # noqa: S506 - a SafeLoader that takes even less
     except RecursionError:
         raise Unreadable("it is nested too deeply") from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise Unreadable(f"its front matter is no YAML ({' '.join(str(error).split())[:200]})") from None
+    except (yaml.YAMLError, ValueError, ArithmeticError) as error:
+        told = clean(" ".join(str(error).split()).encode("utf-8", "replace"))
+        raise Unreadable(f"its front matter is no YAML ({told[:200]})") from None
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
         raise Unreadable("its front matter holds no names and values")
     return found
 
 
 class _Plain(yaml.SafeLoader):
-    """YAML without anchors and aliases (a few lines of which can stand for gigabytes) and with each name once."""
+    """YAML with each name once, without anchors and aliases (a few lines of which can stand for gigabytes) and tags.
+
+    A tag names a type that the value then need not have (`!!int ''`), which PyYAML meets with any exception there is.
+    """
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         event = self.peek_event()
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise yaml.YAMLError("anchors and aliases are not taken")
+        if getattr(event, "tag", None):
+            raise yaml.YAMLError("tags are not taken")
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:

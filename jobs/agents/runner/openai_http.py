@@ -113,7 +113,8 @@ def _facts(told: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
     tokens_in, tokens_out = usage.get("prompt_tokens"), usage.get("completion_tokens")
     facts = {"model": str(told.get("model", ""))[:120], "tokens_in": tokens_in, "tokens_out": tokens_out}
     price_in, price_out = settings.get("usd_per_million_in"), settings.get("usd_per_million_out")
-    if all(isinstance(each, int | float) for each in (price_in, price_out, tokens_in, tokens_out)):
+    counted = all(type(each) is int and 0 <= each < 2**53 for each in (tokens_in, tokens_out))
+    if counted and all(isinstance(each, int | float) for each in (price_in, price_out)):
         facts["cost_usd"] = (price_in * tokens_in + price_out * tokens_out) / 1e6
     return facts
 

@@ -45,6 +45,15 @@ def test_it_is_asked_once_without_a_stream_and_its_cost_is_known(desk: Desk, pro
     assert provider.keys == [f"Bearer {KEY}"]
 
 
+@pytest.mark.parametrize("tokens", ["9" * 4000, "1e308", "-5", "true", '"7"', "NaN"])
+def test_tokens_that_can_not_be_counted_cost_no_answer(desk: Desk, provider: Provider, tokens: str) -> None:
+    message = json.dumps({"content": GOOD})
+    usage = f'{{"prompt_tokens": {tokens}, "completion_tokens": 1}}'
+    provider.body = f'{{"choices": [{{"message": {message}}}], "usage": {usage}}}'.encode()
+    ask = desk.asked(looker(desk, provider, usd_per_million_in=3.5, usd_per_million_out=15))
+    assert (ask.state, ask.tokens_in, ask.cost_usd) == ("ok", None, None), ask.why
+
+
 @pytest.mark.parametrize(
     ("status", "body", "state", "told"),
     [

@@ -90,3 +90,20 @@ def test_every_state_and_event_of_the_table() -> None:
                 state == "waiting" or (state == "asked" and event != "begin")
             ), (state, event)  # fmt: skip
     assert set(OUTCOMES) | {"waiting", "asked"} == set(AskState.values) and set(OUTCOMES) == ENDED
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a: !!bool foo", "a: !!int ''", "a: !!float ''", "a: !!timestamp x", "!!int '': 1", "a: !!set {b}",
+        "a: !!str 1", "a: !conductor x", "a: " + ":".join(["1"] * 5000) + ".0",
+    ],
+)  # fmt: skip
+def test_front_matter_whose_values_are_not_what_they_are_called_is_no_answer(line: str) -> None:
+    reading = read_answer(f"---\n{line}\nstatus: ok\n---\n", SCHEMA, front_matter=True)
+    assert reading.outcome == AskState.NO_STATUS and reading.result is None and "no YAML" in reading.message
+
+
+def test_what_is_said_of_bad_front_matter_turns_no_writing() -> None:
+    reading = read_answer("---\na: [\u202egood\u202c\n---\n", SCHEMA, front_matter=True)
+    assert reading.outcome == AskState.NO_STATUS and not {"\u202e", "\u202c"} & set(reading.message)
