@@ -2,17 +2,22 @@
 
 In bubblewrap it sees the system read-only, a folder of its own that it may write in, the folders that its configuration
 names (read-only), and the network unless that is switched off; no other process, no home, nothing of Conductor's.
+It keeps Conductor's user, so what that user may read and others may not (the site's secrets below /etc) is covered.
 """
 
 import os
 import pwd
 import shutil
+import stat
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 BUBBLEWRAP, OTHER_USER, UNISOLATED = "bubblewrap", "other_user", "unisolated"
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt")
+SETTINGS = ("/etc", "/opt")  # where a site's settings and secrets may lie
+COVERED_DEEP = 3  # levels below these that are looked through
 PROBE_S = 10
 
 
@@ -75,11 +80,39 @@ def _bubblewrap(desk: str, readable: list[str], network: bool) -> list[str]:
             argv += ["--symlink", os.readlink(path), path]
         elif os.path.isdir(path):
             argv += ["--ro-bind", path, path]
+    argv += _covers()
     argv += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]  # noqa: S108 - a new one, seen by the program alone
     argv += ["--ro-bind-try", "/run/systemd/resolve", "/run/systemd/resolve"] if network else []
     for path in readable:
         argv += ["--ro-bind", path, path]
     return [*argv, "--bind", desk, desk, "--chdir", desk]
+
+
+def _covers() -> list[str]:
+    """What lays an empty folder, or an empty file, over each thing of the system that is not for everybody to read."""
+    argv: list[str] = []
+    for top in SETTINGS:
+        for path, is_folder in _private(top, COVERED_DEEP):
+            argv += ["--tmpfs", path] if is_folder else ["--ro-bind", os.devnull, path]
+    return argv
+
+
+def _private(folder: str, deep: int) -> Iterator[tuple[str, bool]]:
+    """(path, whether it is a folder) of what we may read below `folder`, and others may not; not what lies in such."""
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:  # not there, or not ours to read either
+        return
+    for entry in entries:
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if not (is_folder or entry.is_file(follow_symlinks=False)):
+            continue
+        for_all = stat.S_IROTH | stat.S_IXOTH if is_folder else stat.S_IROTH
+        if entry.stat(follow_symlinks=False).st_mode & for_all != for_all:
+            if os.access(entry.path, os.X_OK if is_folder else os.R_OK):
+                yield entry.path, is_folder
+        elif is_folder and deep > 1:
+            yield from _private(entry.path, deep - 1)
 
 
 def _bubblewrap_works(network: bool) -> bool:

@@ -5,6 +5,7 @@ import json
 import os
 import pwd
 import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import pytest
 
 from jobs.agents import store
 from jobs.agents.models import Ask
+from jobs.agents.runner import isolation
 from jobs.agents.runner.isolation import NoIsolation, find_cage
 from jobs.agents.tests.factories import GOOD, Desk, run_asks, run_job
 from jobs.models import Job
@@ -202,10 +204,42 @@ def test_in_bubblewrap_it_can_touch_nothing_of_ours(desk: Desk) -> None:
 
 
 @pytest.mark.usefixtures("bubblewrap")
+def test_in_bubblewrap_it_reads_no_settings_that_others_may_not(
+    tmp_path: Path, beside_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A site's secrets lie below /etc, for Conductor's user to read: as whom the program runs."""
+    site = beside_tmp / "opt"
+    (site / "conductor").mkdir(parents=True)
+    for name, mode in {"open": 0o644, "conductor/conductor.env": 0o640, "key": 0o600}.items():
+        (site / name).write_text(SECRET)
+        (site / name).chmod(mode)
+    closed = site / "closed"
+    closed.mkdir()
+    (closed / "token").write_text(SECRET)
+    closed.chmod(0o750)
+    monkeypatch.setattr(isolation, "SYSTEM", (*isolation.SYSTEM, str(site)))
+    monkeypatch.setattr(isolation, "SETTINGS", (str(site),))
+    cage = find_cage("required", user="", readable=[], network=False)
+    program = f"cd {site}; for each in open conductor/conductor.env key closed/token; do echo $each; cat $each; done"
+    (tmp_path / "desk").mkdir()
+    argv = cage.command(["/bin/sh", "-c", program], str(tmp_path / "desk"))
+    seen = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert seen.stdout == f"open\n{SECRET}conductor/conductor.env\nkey\nclosed/token\n", seen.stderr
+
+
+@pytest.mark.usefixtures("bubblewrap")
 def test_without_network_nothing_is_reached(desk: Desk) -> None:
     program = "python3 -c 'import socket; print(len(socket.if_nameindex()))'"
     closed = desk.asked(desk.agent(program, configuration={"network": False}, isolation="required"))
     assert raw_of(closed) == "1\n", "the loopback of its own alone"
+
+
+@pytest.fixture
+def beside_tmp() -> Iterator[Path]:
+    """A folder that is not below /tmp, of which a program in bubblewrap has one of its own."""
+    folder = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture
