@@ -99,7 +99,8 @@ class Incoming:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._handle.close()
+        with suppress(OSError):  # a full disk does not take what was left to write, and nobody wants that any more
+            self._handle.close()
         self._path.unlink(missing_ok=True)
 
     def write(self, chunk: bytes) -> None:

@@ -1,6 +1,7 @@
 """Evidence is kept by its SHA-256, whole or not at all, and nothing that a browser would run."""
 
 import os
+import resource
 import struct
 import zlib
 from pathlib import Path
@@ -177,3 +178,20 @@ def test_an_altered_file_is_not_served(evidence: Evidence) -> None:
     with pytest.raises(EvidenceLost, match="was altered") as lost:
         store.open_evidence(evidence)
     assert lost.value.code == "evidence_altered"
+
+
+def test_a_disk_that_is_full_leaves_nothing_of_what_came_in(settings: Any) -> None:
+    """Also where the last of it was still to be written: closing the file fails then, too."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4000, limits[1]))
+    try:
+        with (
+            pytest.raises(AdapterError, match=r"can't keep a\.log: File too large"),
+            store.Incoming("a.log") as incoming,
+        ):
+            for _ in range(100):
+                incoming.write(b"x" * 100)
+            incoming.keep(kind="log")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not list(Path(settings.EVIDENCE_ROOT).glob(".incoming.*"))
