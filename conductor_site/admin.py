@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+from django import forms
 from django.contrib import admin
 from django.contrib.auth.models import Group, User
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.urls import reverse
 
@@ -52,10 +54,26 @@ def _open(user: User, author: Author, reason: str) -> str:
     return "open again; make a link for a new password"
 
 
+class AccountForm(forms.ModelForm):
+    """What the keeper changes of an account. The installation keeps a keeper who can come in here."""
+
+    def clean(self) -> dict[str, Any]:
+        found = super().clean() or {}
+        stays = found.get("is_superuser") and found.get("is_staff")
+        others = User.objects.filter(is_superuser=True, is_staff=True, is_active=True).exclude(pk=self.instance.pk)
+        if self.initial.get("is_superuser") and not stays and not others.exists():
+            raise ValidationError(
+                f"{self.instance.get_username()} is the last who keeps this installation. Make somebody else a "
+                "superuser with staff status first."
+            )
+        return found
+
+
 @admin.register(User)
 class AccountAdmin(Editable):
     """Accounts are made by invitations, closed and opened with a reason; nobody sets a password for another."""
 
+    form = AccountForm
     list_display = ["username", "first_name", "last_name", "email", "is_active", "is_superuser", "last_login"]
     list_filter = ["is_active", "is_superuser"]
     search_fields = ["username", "first_name", "last_name", "email"]

@@ -95,13 +95,14 @@ def _may_make(user: User, author: Author) -> None:
 
 
 def _is_known_elsewhere(user: User, labs: Collection[int]) -> bool:
-    """Whether the record of another lab speaks of the account, or it was there before a lab took it in.
+    """Whether the record of another lab speaks of the account or by it, or it was there before a lab took it in.
 
     Else an administrator could add an account that is in no lab just now, by its name, and then take it over.
     """
-    said = Decision.objects.filter(subject_kind="account", subject_uuid=account_subject(user).uuid)
-    was_there = Q(verdict="set_roles", config_before={"roles": []})
-    return said.filter(~Q(lab__in=labs) | was_there).exists()
+    of_it = Q(subject_kind="account", subject_uuid=account_subject(user).uuid)
+    was_there = of_it & Q(verdict="set_roles", config_before={"roles": []})
+    elsewhere = (of_it | Q(actor=user)) & ~Q(lab__in=labs)
+    return Decision.objects.filter(elsewhere | was_there).exists()
 
 
 def _tell_labs(user: User, message: str) -> None:

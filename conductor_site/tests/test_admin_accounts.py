@@ -87,6 +87,18 @@ def test_nobody_sets_a_password_for_another(keeper: User, people: People, client
     assert Client().get(link).status_code == 200
 
 
+@pytest.mark.parametrize("kept", [{"is_staff": "on"}, {"is_superuser": "on"}])
+def test_the_last_keeper_stays_one(keeper: User, client: Client, kept: dict[str, str]) -> None:
+    page = reverse("admin:auth_user_change", args=[keeper.pk])
+    assert "last who keeps this installation" in client.post(page, kept).content.decode()
+    keeper.refresh_from_db()
+    assert keeper.is_superuser and keeper.is_staff
+    User.objects.create_superuser("second", password="a long enough password")
+    assert client.post(page, kept).status_code == 302
+    keeper.refresh_from_db()
+    assert not (keeper.is_superuser and keeper.is_staff)
+
+
 def test_the_admins_own_account_is_not_closed_by_itself(keeper: User, client: Client) -> None:
     assert "your own" in said(act(client, keeper, "close_the_account", "x"))[-1]
 

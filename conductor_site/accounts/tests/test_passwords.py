@@ -129,6 +129,12 @@ def test_who_came_by_an_invitation_gets_a_link(lab: Lab, people: People) -> None
     assert make_password_link(user=joined, author=by(people.administrator)).secret
 
 
+def test_whoever_may_enter_the_admin_is_not_taken_over(lab: Lab, people: People) -> None:
+    User.objects.filter(pk=people.viewer.pk).update(is_staff=True)
+    with pytest.raises(NotAllowed):
+        make_password_link(user=User.objects.get(pk=people.viewer.pk), author=by(people.administrator))
+
+
 def test_a_keeper_of_the_installation_is_not_taken_over(lab: Lab, people: People) -> None:
     keeper = User.objects.create_superuser("keeper")
     Membership.objects.create(lab=lab, user=keeper, role=Role.VIEWER)
