@@ -15,7 +15,7 @@ from conductor_site.accounts.links import (
     open_links,
     revoke_links,
 )
-from conductor_site.accounts.names import checked_username
+from conductor_site.accounts.names import checked_username, shown_name
 from conductor_site.accounts.passwords import checked_password
 from conductor_site.models import LinkKind, OneTimeLink
 from record.access import kind_of
@@ -64,7 +64,7 @@ def accept_with_new_account(
     """
     link = _good_invitation(secret)
     name = checked_username(username)
-    user = User(username=name, first_name=first_name.strip(), last_name=last_name.strip(), email=email.strip())
+    user = User(username=name, first_name=shown_name(first_name), last_name=shown_name(last_name), email=email.strip())
     if link.kind == LinkKind.FIRST_ADMINISTRATOR:
         user.is_staff = user.is_superuser = True
     checked_password(password, user)

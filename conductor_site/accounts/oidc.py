@@ -24,7 +24,7 @@ from mozilla_django_oidc.utils import import_from_settings
 from mozilla_django_oidc.views import OIDCAuthenticationCallbackView, OIDCAuthenticationRequestView
 
 from conductor_site.accounts.groups import follow_groups, provider, roles_of
-from conductor_site.accounts.names import free_username
+from conductor_site.accounts.names import free_username, shown_name
 from conductor_site.env import is_private
 from conductor_site.models import ExternalIdentity
 from record.errors import AdapterError, ConductorError, NotAllowed
@@ -151,8 +151,8 @@ class OrganisationBackend(_Configured, OIDCAuthenticationBackend):
         """Take over the names that the provider tells, and the roles that its groups give."""
         if not user.is_active:
             raise NotAllowed("Your account here is closed. Ask whoever keeps this installation.")
-        user.first_name = str(claims.get("given_name", user.first_name))[:150]
-        user.last_name = str(claims.get("family_name", user.last_name))[:150]
+        user.first_name = shown_name(str(claims.get("given_name", user.first_name)))
+        user.last_name = shown_name(str(claims.get("family_name", user.last_name)))
         user.email = str(claims.get("email", user.email))[:254]
         user.save(update_fields=["first_name", "last_name", "email"])
         ExternalIdentity.objects.filter(issuer=provider().issuer, user=user).update(seen_at=timezone.now())

@@ -145,6 +145,33 @@ def test_what_will_not_do_is_told_and_uses_nothing_up(
     assert Client().post(link, NEW).status_code == 302
 
 
+@pytest.mark.parametrize("name", ["d\u0435mo", "\u0430gent-x", "r\u0435view\u0435r", "mar\u03b1"])
+def test_no_user_name_looks_like_anothers(name: str, lab: Lab, people: People) -> None:
+    """A Cyrillic e among Latin letters is seen by nobody."""
+    made = invite(lab=lab, role="viewer", author=by(people.administrator))
+    with pytest.raises(BadInput, match="several scripts"):
+        accept_with_new_account(secret=made.secret, username=name, password=PASSWORD)
+    for fine in ("\u0434\u0438\u043c\u0430", "j\u00fcrgen", "\u7530\u4e2dtanaka"):
+        made = invite(lab=lab, role="viewer", author=by(people.administrator))
+        assert accept_with_new_account(secret=made.secret, username=fine, password=PASSWORD).pk
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "shown"),
+    [
+        ("Mara\u202e", "(agent)", "Mara"), ("Mara", "\uff08\uff21gent\uff09", "Mara"),
+        ("Ma\r\nra", "((agent)agent)", "Ma ra"),
+        ("Ma\u200bra", "x\x1b[31m", "Mara x\u241b[31m"),
+    ],
+)  # fmt: skip
+def test_no_person_is_shown_as_an_agent_nor_turned(first: str, last: str, shown: str, lab: Lab, people: People) -> None:
+    made = invite(lab=lab, role="viewer", author=by(people.administrator))
+    user = accept_with_new_account(
+        secret=made.secret, username="mara", password=PASSWORD, first_name=first, last_name=last
+    )
+    assert by(user).name == shown and Decision.objects.filter(actor=user).get().actor_name == shown
+
+
 def test_an_invitation_ends_with_the_right_to_invite(lab: Lab, people: People) -> None:
     second = make_person("second", lab, Role.ADMINISTRATOR)
     made = invite(lab=lab, role="administrator", author=by(second))
