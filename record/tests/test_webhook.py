@@ -55,7 +55,8 @@ def test_the_signature_is_that_of_the_specifications_example() -> None:
     "address",
     ["127.0.0.1", "10.1.2.3", "169.254.169.254", "::1", "fe80::1", "fd00::1", "0.1.2.3", "::ffff:127.0.0.1",
      "64:ff9b::7f00:1", "2002:7f00:1::", "::127.0.0.1",
-     "::a9fe:a9fe", "::ffff:0:7f00:1", "fec0::1", "5f00::1", "2001:0:7f00:1::", "224.0.0.1", "100.64.0.1", "::", "ff0e::1"],
+     "::a9fe:a9fe", "::ffff:0:7f00:1", "fec0::1", "5f00::1", "2001:0:7f00:1::", "224.0.0.1", "100.64.0.1", "::",
+     "ff0e::1"],
 )  # fmt: skip
 def test_private_addresses_are_not_public(address: str) -> None:
     assert not webhook.is_public(ipaddress.ip_address(address))
