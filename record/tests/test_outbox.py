@@ -17,6 +17,7 @@ from record.notices import compose, sending
 from record.notices.compose import link_to
 from record.notices.services import Wishes, retry_delivery, save_channel, save_wishes, try_channel
 from record.notices.sights import Sight
+from record.notifiers import Where
 from record.services import Author
 from record.tests.factories import People, make_lab
 from record.tests.notices_scene import happen, make_channel, send_now, states
@@ -182,7 +183,7 @@ class TestSending:
             return answer
 
         monkeypatch.setattr(sending, "notifier", send)
-        monkeypatch.setattr(sending, "place_of", lambda channel, recipient: None)
+        monkeypatch.setattr(sending, "place_of", lambda channel, recipient: Where(channel.address))
         send_now()
         ill, well = Delivery.objects.order_by("id")
         assert (well.state, well.remote_id) == ("sent", "good")
