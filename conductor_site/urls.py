@@ -8,6 +8,8 @@ from conductor_site import views
 from conductor_site.accounts import urls as accounts
 from conductor_site.accounts import views as account_views
 
+admin.autodiscover()  # here, since only processes that serve pages need it
+
 urlpatterns = [
     path("", views.home, name="home"),
     path("sign-in/", views.SignIn.as_view(), name="login"),
