@@ -1,6 +1,7 @@
 """Jobs on a real SLURM, from the row to its end, through the services that the task cluster calls."""
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -15,6 +16,7 @@ from jobs.clusters import drive_cluster, nudge_clusters
 from jobs.executors.slurm.site import Site
 from jobs.following import folder_of, name_of
 from jobs.hosts import this_host
+from jobs.lost import settle_lost
 from jobs.models import Cluster, ClusterWatch, Job, Target
 from jobs.services import Resources, request_cancel
 from jobs.states import JobState
@@ -400,6 +402,32 @@ def test_a_script_that_tidies_up_when_it_is_cancelled_at_the_cluster_was_cancell
     job = drive(job, "cancelled")
     assert job.exit_code in (0, None)  # the exit file may not be there yet
     assert job.reason == "It was cancelled at the cluster."
+
+
+def test_what_is_declared_ended_begins_no_more(run: Callable[..., Job], slurm: SlurmCluster, tmp_path: Path) -> None:
+    """A submission may still be queued where nobody looks; its guard finds the job closed."""
+    job = drive(run("echo ran >> ran", lines="#SBATCH --begin=now+1hour\n"), "queued")
+    Job.objects.filter(pk=job.pk).update(state="lost")
+
+    settle_lost(job=job, author=SOMEBODY, reason="the cluster was set up anew")
+    job.refresh_from_db()
+    assert job.reason == "Declared ended by tests: the cluster was set up anew"
+    slurm.call("scontrol", "update", f"jobid={job.native_id}", "starttime=now")
+
+    gone = ("squeue", "--noheader", f"--jobs={job.native_id}", "--states=PENDING,RUNNING,COMPLETING")
+    until(lambda: not (slurm.call(*gone) or "").strip(), within_s=30, what="the late submission has ended")
+    assert ran(tmp_path) == []
+
+
+def test_what_cannot_be_closed_is_declared_ended_and_told(run: Callable[..., Job], target: Target) -> None:
+    job = drive(run("true", lines="#SBATCH --begin=now+1hour\n"), "queued")
+    Job.objects.filter(pk=job.pk).update(state="lost")
+    shutil.rmtree(folder_of(job))
+    Path(folder_of(job)).write_text("no folder")
+
+    settle_lost(job=job, author=SOMEBODY, reason="it burnt down")
+    job.refresh_from_db()
+    assert job.state == "failed" and "(a submission that is still queued could begin: " in job.reason
 
 
 def test_what_nobody_knows_is_lost_and_late_evidence_counts(run: Callable[..., Job], tmp_path: Path) -> None:
