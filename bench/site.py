@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from django.conf import settings
 
 from bench.lab import until
-from conductor_site.demo.supervisor import Child, free_port, web_argv
+from conductor_site.demo.supervisor import Child, open_door, web_server
 from jobs.models import ConductLease, Pulse
 
 TIMEOUT_S = 60
@@ -41,31 +41,27 @@ class Site:
 @contextmanager
 def running_site() -> Iterator[Site]:
     """A site whose web server answers, whose `conduct` ticks and whose workers take tasks; stopped at the end."""
-    port = free_port(8600)
+    door = open_door(8600)
     logs = settings.DATA_DIR / "logs"
     conduct = Child("conduct", [sys.executable, "manage.py", "conduct"], logs / "conduct.log")
-    site = Site(web_server(port), conduct, port)
+    site = Site(web_server(door, logs / "web.log"), conduct, door.getsockname()[1])
     try:
         site.conduct.start()
         site.web.start()
-        until(lambda: answers(port), what="the web server answers")
+        until(lambda: answers(site.port), what="the web server answers")
         until(lambda: ConductLease.objects.exists(), what="conduct ticks")
         until(lambda: Pulse.objects.exclude(beat_at=None).exists(), what="a worker takes a task")
         yield site
     finally:
         site.web.stop()
         site.conduct.stop()
-
-
-def web_server(port: int) -> Child:
-    """gunicorn, as the site is served, not started yet."""
-    return Child("web", web_argv(port), settings.DATA_DIR / "logs" / "web.log")
+        door.close()
 
 
 def start_time_s() -> float:
     """Seconds from starting the web server until it has answered a page; it is stopped again."""
-    port = free_port(8700)
-    web = web_server(port)
+    door = open_door(8700)
+    port, web = door.getsockname()[1], web_server(door, settings.DATA_DIR / "logs" / "web.log")
     began = time.monotonic()
     web.start()
     try:
@@ -73,6 +69,7 @@ def start_time_s() -> float:
         return time.monotonic() - began
     finally:
         web.stop()
+        door.close()
 
 
 def answers(port: int) -> bool:

@@ -21,17 +21,22 @@ RESTART_PAUSE_S = 1.0
 PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
 
 
-def free_port(default: int) -> int:
-    """The first port on loopback that nobody listens on, of fifty from CONDUCTOR_PORT, else from `default`, on."""
+def open_door(default: int) -> socket.socket:
+    """A socket that listens on loopback: at the first free port of fifty from CONDUCTOR_PORT, else from `default`, on.
+
+    It is held from here on, so that no other site takes the port while this one is being prepared or starts anew.
+    """
     wanted = env_int("CONDUCTOR_PORT", default, minimum=1024, maximum=65_535 - 50)
     for port in range(wanted, wanted + 50):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
+        door = socket.socket()
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            door.bind(("127.0.0.1", port))
+            door.listen()
+        except OSError:
+            door.close()
+            continue
+        return door
     raise SystemExit(f"No free port between {wanted} and {wanted + 49} on 127.0.0.1. Set CONDUCTOR_PORT to another.")
 
 
@@ -47,6 +52,7 @@ class Child:
     name: str
     argv: list[str]
     log_path: Path
+    door: socket.socket | None = None  # which it inherits
     process: subprocess.Popen[bytes] | None = None
     restarts: int = 0
     ended_at: float | None = None
@@ -63,6 +69,7 @@ class Child:
                 stderr=log,
                 start_new_session=True,
                 preexec_fn=_end_with_parent,
+                pass_fds=[self.door.fileno()] if self.door else [],
             )
 
     def keep_running(self) -> None:
@@ -88,9 +95,14 @@ class Child:
             self.process.wait()
 
 
-def web_argv(port: int) -> list[str]:
-    """gunicorn on loopback: one process, eight threads."""
-    server = [sys.executable, "-m", "gunicorn", "conductor_site.wsgi", "--bind", f"127.0.0.1:{port}"]
+def web_server(door: socket.socket, log_path: Path) -> Child:
+    """gunicorn at a socket that listens, not started yet."""
+    return Child("web", web_argv(f"fd://{door.fileno()}"), log_path, door)
+
+
+def web_argv(bind: str) -> list[str]:
+    """gunicorn: one process, eight threads."""
+    server = [sys.executable, "-m", "gunicorn", "conductor_site.wsgi", "--bind", bind]
     return [*server, "--workers", "1", "--threads", "8", "--graceful-timeout", "5", "--no-control-socket"]
 
 
@@ -98,14 +110,14 @@ def web_argv(port: int) -> list[str]:
 class Site:
     """Web server and `conduct` on loopback. A lock on a file keeps a second supervisor out; it holds the address."""
 
-    port: int
+    door: socket.socket
     folder: Path
     children: list[Child] = field(default_factory=list)
     lock: IO[str] | None = None
 
     @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return "http://{}:{}".format(*self.door.getsockname())
 
     def claim(self) -> None:
         """Take the folder, before anything is written to it; SystemExit, with the address, where a site has it."""
@@ -118,7 +130,7 @@ class Site:
         """Start both, on a folder that has been claimed."""
         logs = self.folder / "logs"
         self.children = [
-            Child("web", web_argv(self.port), logs / "web.log"),
+            web_server(self.door, logs / "web.log"),
             Child("conduct", [sys.executable, "manage.py", "conduct"], logs / "conduct.log"),
         ]
         for child in self.children:
@@ -131,6 +143,7 @@ class Site:
     def stop(self) -> None:
         for child in self.children:
             child.stop()
+        self.door.close()
         if self.lock:
             self.lock.close()
 

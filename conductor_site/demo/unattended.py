@@ -13,7 +13,7 @@ from conductor_site.demo.check import GateKeeper
 from conductor_site.demo.client import Client
 from conductor_site.demo.resume import end_jobs
 from conductor_site.demo.setup import Demo, prepare_demo, prepare_site, start_demo_run
-from conductor_site.demo.supervisor import Site, free_port
+from conductor_site.demo.supervisor import Site, open_door
 from runs.models import Run
 
 
@@ -63,7 +63,7 @@ def _start(demo: Demo, keeper: GateKeeper, *, name: str, preset: str, conf: dict
 def _site() -> Iterator[Site]:
     """A site that is not started yet, and is stopped in any case. SIGTERM stops a check as Ctrl-C does."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    site = Site(free_port(8100), settings.DATA_DIR)
+    site = Site(open_door(8100), settings.DATA_DIR)
     site.claim()
     try:
         yield site

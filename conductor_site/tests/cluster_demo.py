@@ -17,7 +17,7 @@ def main(wishes: dict[str, Any]) -> dict[str, Any]:
     from conductor_site.demo.check import GateKeeper
     from conductor_site.demo.client import Client
     from conductor_site.demo.setup import prepare_demo, prepare_site, start_demo_run
-    from conductor_site.demo.supervisor import Site, free_port
+    from conductor_site.demo.supervisor import Site, open_door
     from gates.models import Evidence
     from jobs.models import Cluster, Job, Target
     from record.verify import verify_chain
@@ -28,7 +28,7 @@ def main(wishes: dict[str, Any]) -> dict[str, Any]:
     Target.objects.filter(pk=demo.target.pk).update(kind="slurm", **wishes["target"])
     Cluster.objects.create(target_id=demo.target.pk, **wishes["cluster"])
     demo.target.refresh_from_db()
-    site = Site(free_port(8300), settings.DATA_DIR)
+    site = Site(open_door(8300), settings.DATA_DIR)
     site.start()
     try:
         keeper = GateKeeper(Client(site.address), site, lambda words: print(words, file=sys.stderr, flush=True))

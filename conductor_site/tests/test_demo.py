@@ -17,7 +17,7 @@ from conductor_site.demo.client import Client, NoAnswer
 from conductor_site.demo.resume import retry_stopped, stop_jobs, take_up_again
 from conductor_site.demo.screen import phase_lines
 from conductor_site.demo.setup import REVIEWER, prepare_site
-from conductor_site.demo.supervisor import Site
+from conductor_site.demo.supervisor import Site, open_door
 from conductor_site.tests.stage import ROOT
 from jobs.models import Job
 from jobs.services import request_cancel
@@ -33,15 +33,19 @@ from runs.tests.factories import Bench, states
 
 
 def test_a_second_demo_is_refused_before_it_touches_anything(tmp_path: Path) -> None:
-    site = Site(8765, tmp_path)
+    site, second = Site(open_door(8765), tmp_path), Site(open_door(8765), tmp_path)
     site.claim()
-    with pytest.raises(SystemExit, match="runs already: http://127.0.0.1:8765"):
-        Site(8766, tmp_path).claim()
+    with pytest.raises(SystemExit, match=f"runs already: {site.address}"):
+        second.claim()
     site.stop()
 
-    again = Site(8767, tmp_path)
-    again.claim()
-    again.stop()
+    second.claim()
+    second.stop()
+
+
+def test_no_other_site_takes_the_port_while_one_is_prepared() -> None:
+    with open_door(8765) as first, open_door(first.getsockname()[1]) as second:
+        assert first.getsockname() != second.getsockname()
 
 
 def test_an_answer_cut_off_half_way_may_be_asked_for_again() -> None:
@@ -112,10 +116,10 @@ def test_make_shows_the_demo_nothing_of_a_labs_site() -> None:
 
 def test_nothing_is_removed_under_a_site_that_runs(tmp_path: Path) -> None:
     clean = ["make", "--no-print-directory", "-C", str(tmp_path), "-f", str(ROOT / "Makefile"), "clean"]
-    site = Site(8768, tmp_path / "var")
+    site = Site(open_door(8768), tmp_path / "var")
     site.claim()
     done = subprocess.run(clean, capture_output=True, text=True)
-    assert done.returncode != 0 and "http://127.0.0.1:8768 still runs here" in done.stdout
+    assert done.returncode != 0 and f"{site.address} still runs here" in done.stdout
     assert (tmp_path / "var").exists()
     site.stop()
     assert subprocess.run(clean, capture_output=True).returncode == 0

@@ -167,7 +167,11 @@ echo $CONDUCTOR_TOKEN 0 >> {arena.tally}/ended
 
 def _web(arena: Arena, port: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603 - our own command
-        web_argv(port), cwd=ROOT, env=arena.stage.environment, stdout=arena.stage.log, stderr=arena.stage.log
+        web_argv(f"127.0.0.1:{port}"),
+        cwd=ROOT,
+        env=arena.stage.environment,
+        stdout=arena.stage.log,
+        stderr=arena.stage.log,
     )
 
 

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from conductor_site.demo.resume import live_jobs, retry_stopped, take_up_again
 from conductor_site.demo.screen import Screen, gate_lines, phase_lines
 from conductor_site.demo.setup import REVIEWER, Demo, prepare_demo, prepare_site, start_demo_run
-from conductor_site.demo.supervisor import Site, free_port
+from conductor_site.demo.supervisor import Site, open_door
 from runs.models import Run
 from runs.states import RunState
 
@@ -24,7 +24,7 @@ class Command(BaseCommand):
         parser.add_argument("--preset", default="", help="preset of the demo pipeline (tiny takes seconds)")
 
     def handle(self, *args: Any, preset: str, **options: Any) -> None:
-        site = Site(free_port(8000), settings.DATA_DIR)
+        site = Site(open_door(8000), settings.DATA_DIR)
         site.claim()
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
