@@ -12,7 +12,8 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from jobs.ordinary import open_ordinary
-from runs.conf import parse_conf
+from runs.conf.errors import ConfRefused
+from runs.conf.files import read_conf
 from runs.pipeline.faults import Fault, PipelineFaults
 from runs.pipeline.gatespecs import read_gates
 from runs.pipeline.graph import default_needs, default_order, find_cycle
@@ -102,7 +103,9 @@ class _Loader:
             if len(data) > MAX_CONF_BYTES:
                 self.faults.append(Fault(name, 0, f"larger than {MAX_CONF_BYTES} bytes: not a conf file"))
                 return {}
-            return parse_conf(data.decode().replace("\r\n", "\n").replace("\r", "\n"))
+            return read_conf(data.decode(), name).templates
+        except ConfRefused as refused:
+            self.faults += [Fault(each.file, each.line, each.message) for each in refused.faults]
         except FileNotFoundError:
             self.faults.append(Fault(name, 0, "the file isn't there"))
         except (OSError, UnicodeDecodeError) as error:

@@ -15,6 +15,7 @@ from record.errors import AdapterError, BadInput
 from record.shared import seen
 from runs.models import Pipeline, Snapshot
 from runs.pipeline.load import load_pipeline
+from runs.pipeline.store import folder_of
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
 MAX_TOTAL_BYTES = 128 * 1024 * 1024
@@ -40,11 +41,6 @@ def snapshot_pipeline(pipeline: Pipeline) -> Snapshot:
             return Snapshot.objects.create(pipeline=pipeline, digest=digest, spec=spec)
     except IntegrityError:
         return Snapshot.objects.get(pipeline=pipeline, digest=digest)
-
-
-def folder_of(digest: str) -> Path:
-    """Where the files of a snapshot lie."""
-    return seen(Path(settings.SNAPSHOT_ROOT)) / digest
 
 
 def keep_copy(digest: str, source: Path, to: Path) -> None:

@@ -5,11 +5,11 @@ import re
 from collections.abc import Mapping
 
 from record.errors import BadInput
-from runs.conf import check_value
+from runs.conf.files import check_value
+from runs.conf.numbers import is_number
 from runs.pipeline.spec import FieldSpec, PipelineSpec
 
 RESERVED = frozenset({"WORK_DIR"})
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _WHOLE = re.compile(r"-?[0-9]+")
 _IN_SHELL = set("\"'`$;&|<>*?(){}[]!\\ \t")
 
@@ -59,7 +59,7 @@ def check_field(field: FieldSpec, text: str) -> str:
 def _check_number(field: FieldSpec, text: str) -> str:
     """The number as scripts and people write it: 1_0 and digits of other scripts are Python's own, 1e1 is no count."""
     unit = f" {field.unit}" if field.unit else ""
-    if not _NUMBER.fullmatch(text) and text.lower().lstrip("+-") not in {"nan", "inf", "infinity"}:
+    if not is_number(text) and text.lower().lstrip("+-") not in {"nan", "inf", "infinity"}:
         raise BadInput(f"{field.label} ({field.key}) is {text!r}, which is not a number.")
     number = float(text)
     if not math.isfinite(number):

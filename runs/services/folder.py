@@ -1,17 +1,15 @@
 """What Conductor itself writes and moves in a run's folder. Outside any transaction; safe to repeat."""
 
-from pathlib import Path
-
 from jobs.shells import SYSTEM_PATH, Shell, shell_for
 from record.errors import AdapterError
 from record.prepared import Prepared
-from runs.conf import render_conf
+from runs.conf.files import ConfFile
 from runs.models import Phase, Run, Species
 from runs.pipeline.snapshot import folder_of
 from runs.pipeline.spec import PipelineSpec
 from runs.services.looking import look_for
 from runs.services.tools import lay_out_tools
-from runs.services.values import EXCLUDED_FILE, PIPELINE_FOLDER, own_species_values, own_values, species_file
+from runs.services.values import EXCLUDED_FILE, PIPELINE_FOLDER, own_species_values, pipeline_conf, species_conf
 from runs.services.verify import find_outputs
 
 MOVE_TIMEOUT_S = 120
@@ -39,21 +37,18 @@ def write_files(run: Run, spec: PipelineSpec, excluded: list[str]) -> None:
     lay_out_tools(run)
     shell = shell_for(run.target)
     folder = f"{run.work_dir}/{PIPELINE_FOLDER}"
-    source = folder_of(run.snapshot.digest)
-    _write_if_changed(shell, f"{folder}/pipeline.conf", render_conf(_text(source / "pipeline.conf"), own_values(run)))
-    for label, values in _species_values(run, spec).items():
-        own = source / species_file(spec, label)
-        text = _text(own if own.exists() else source / "species.conf")
-        _write_if_changed(shell, f"{folder}/{species_file(spec, label)}", render_conf(text, values))
+    for file in [pipeline_conf(run), *_species_confs(run, spec)]:
+        _write_if_changed(shell, f"{folder}/{file.name}", file.text)
     lines = "".join(f"{name}\n" for name in excluded)
     _write_if_changed(shell, f"{run.work_dir}/{EXCLUDED_FILE}", lines)
 
 
-def _species_values(run: Run, spec: PipelineSpec) -> dict[str, dict[str, str]]:
-    """label -> values of the run's own, also of species that have no lane: scripts may read every species' conf."""
+def _species_confs(run: Run, spec: PipelineSpec) -> list[ConfFile]:
+    """The confs of all species, also of those that have no lane: scripts may read every species' conf."""
     preset = spec.preset(run.preset)
     values = {label: preset.species.get(label, {}) if preset else {} for label in spec.species}
-    return values | {each.label: own_species_values(spec, each) for each in _SPECIES.all(run.pk)}
+    values |= {each.label: own_species_values(spec, each) for each in _SPECIES.all(run.pk)}
+    return [species_conf(run.snapshot, spec, label, own) for label, own in values.items()]
 
 
 def set_aside(phase: Phase, spec: PipelineSpec, series: list[str]) -> None:
@@ -99,7 +94,3 @@ def _read_or_none(shell: Shell, path: str) -> bytes | None:
         return shell.read(path)
     except AdapterError:
         return None
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8")

@@ -1,9 +1,15 @@
 """The values that a run's scripts see: the snapshot's conf files with the run's own values over them."""
 
+from collections.abc import Mapping
+from functools import lru_cache
+
 from record.errors import BadInput
-from runs.conf import resolve_conf
-from runs.models import Run, Species
+from runs.conf.evaluate import ConfValue, evaluate
+from runs.conf.files import ConfFile, read_conf
+from runs.conf.words import to_template
+from runs.models import Run, Snapshot, Species
 from runs.pipeline.spec import PipelineSpec
+from runs.pipeline.store import folder_of
 
 PIPELINE_FOLDER = ".conductor/pipeline"
 EXCLUDED_FILE = "excluded_series.txt"
@@ -21,7 +27,7 @@ def species_defaults(spec: PipelineSpec, label: str) -> dict[str, str]:
 
 def own_values(run: Run) -> dict[str, str]:
     """The values of pipeline.conf that are the run's own, its folder among them."""
-    return run.conf | {"WORK_DIR": run.work_dir}
+    return run.conf | {"WORK_DIR": to_template((run.work_dir,))}
 
 
 def own_species_values(spec: PipelineSpec, species: Species) -> dict[str, str]:
@@ -31,11 +37,38 @@ def own_species_values(spec: PipelineSpec, species: Species) -> dict[str, str]:
 
 
 def resolved_values(spec: PipelineSpec, run: Run, species: Species | None) -> dict[str, str]:
-    """Name -> value as a script sees it once it has sourced its conf files."""
-    layers = [spec.defaults, own_values(run)]
+    """Name -> value as a script sees it once it has sourced its conf files; ConfRefused where only bash could tell."""
+    return {name: each.value for name, each in evaluated_values(spec, run, species).items()}
+
+
+def evaluated_values(spec: PipelineSpec, run: Run, species: Species | None) -> dict[str, ConfValue]:
+    """The same with what each value came from."""
+    return evaluate(conf_files(spec, run, species))
+
+
+def conf_files(spec: PipelineSpec, run: Run, species: Species | None) -> list[ConfFile]:
+    """The conf files that a script sources, in that order, with the run's own values in them."""
+    files = [pipeline_conf(run)]
     if species is not None:
-        layers += [species_defaults(spec, species.label), own_species_values(spec, species)]
-    return resolve_conf(*layers)
+        files.append(species_conf(run.snapshot, spec, species.label, own_species_values(spec, species)))
+    return files
+
+
+def pipeline_conf(run: Run) -> ConfFile:
+    """The run's pipeline.conf."""
+    return _source(run.snapshot.digest, "pipeline.conf", "pipeline.conf").with_values(own_values(run))
+
+
+def species_conf(snapshot: Snapshot, spec: PipelineSpec, label: str, values: Mapping[str, str]) -> ConfFile:
+    """A species' conf with these values; for a label of its own by the pattern of `species.conf`."""
+    name = species_file(spec, label)
+    return _source(snapshot.digest, name if label in spec.species else "species.conf", name).with_values(values)
+
+
+@lru_cache(maxsize=256)
+def _source(digest: str, file: str, name: str) -> ConfFile:
+    """A conf file of a snapshot, which never changes."""
+    return read_conf((folder_of(digest) / file).read_bytes().decode(), name)
 
 
 def species_file(spec: PipelineSpec, label: str) -> str:
