@@ -23,7 +23,8 @@ _NEXT_LINE = r"(?:[ \t]+#[^\n]*|[ \t]*)\n(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*"
 _SEPARATOR = rf"(?:[ \t]*;[ \t]*|{_NEXT_LINE})"
 _IN_AWK = rf"\$\{{{NAME}(?::-[0-9.]+)?\}}|\${NAME}"
 _DERIVED = re.compile(
-    rf'[ \t]*if[ \t]+\[[ \t]+-z[ \t]+"\$(?:({NAME})|\{{({NAME})(?::-)?\}})"[ \t]+\]{_SEPARATOR}then(?:[ \t]+|{_NEXT_LINE})'
+    rf'[ \t]*if[ \t]+\[[ \t]+-z[ \t]+"\$(?:({NAME})|\{{({NAME})(?::-)?\}})"[ \t]+\]'
+    rf"{_SEPARATOR}then(?:[ \t]+|{_NEXT_LINE})"
     rf"({NAME})=(\"?)\$\([ \t]*awk[ \t]+\"BEGIN[ \t]*\{{[ \t]*printf[ \t]*\\\"(%[^\"\\\n]*)(?:\\?\\n)?\\\"[ \t]*,"
     rf"((?:{_IN_AWK}|[A-Za-z0-9_.+\-*/() \t])+?)\}}\"[ \t]*\)\4{_SEPARATOR}fi(?:[ \t]+#[^\n]*|[ \t]*)(?=\n|$)"
 )
@@ -92,7 +93,7 @@ class ConfFile:
         return read_conf(text, self.name) if text != self.text else self
 
     def _change(self, name: str, value: str) -> tuple[int, int, str] | None:
-        """(start, end, new text) of what is to be changed in the file; None where it has this value, or no such name."""
+        """(start, end, new text) of the one change; None where the file has this value, or no such name."""
         if is_own(name) or not re.fullmatch(NAME, name):
             raise BadInput(f"{name!r} can't be the name of a value: bash or the environment uses it.")
         new = _quoted(name, value)
@@ -109,7 +110,7 @@ class ConfFile:
 def check_value(key: str, value: str) -> str:
     """The value, trimmed; BadInput where it can't stand in a conf file."""
     value = value.strip()
-    if any(ord(char) < 32 or ord(char) == 127 for char in value):
+    if any((ord(char) < 32 and char != "\t") or ord(char) == 127 for char in value):
         raise BadInput(f"{key} has a line break or a control character in it; give it on one line.")
     if len(value) > MAX_VALUE_CHARS:
         raise BadInput(f"{key} has {len(value)} characters; at most {MAX_VALUE_CHARS} are allowed.")
