@@ -27,6 +27,16 @@ def evaluate(files: Sequence[ConfFile], given: Mapping[str, str] | None = None) 
     A name counts as it is at each line, as in bash: what a later file sets does not change what was filled in before.
     Raises ConfRefused where a derived value can't be computed, with its line.
     """
+    result, faults = evaluate_all(files, given)
+    if faults:
+        raise ConfRefused(faults)
+    return result
+
+
+def evaluate_all(
+    files: Sequence[ConfFile], given: Mapping[str, str] | None = None
+) -> tuple[dict[str, ConfValue], list[ConfFault]]:
+    """The same, and what could not be computed beside it: there the value is empty, as it is after an awk that fails."""
     known = dict(given or {})
     result: dict[str, ConfValue] = {}
     faults: list[ConfFault] = []
@@ -36,13 +46,11 @@ def evaluate(files: Sequence[ConfFile], given: Mapping[str, str] | None = None) 
                 found = _apply(each, file.name, known)
             except Unreadable as fault:
                 faults.append(ConfFault(file.name, each.line, str(fault)))
-                continue
+                found = ConfValue(each.name, "", file.name, each.line)
             if found is not None:
                 known[each.name] = found.value
                 result[each.name] = found
-    if faults:
-        raise ConfRefused(faults)
-    return result
+    return result, faults
 
 
 def values_of(files: Sequence[ConfFile], given: Mapping[str, str] | None = None) -> dict[str, str]:

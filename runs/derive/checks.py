@@ -48,13 +48,13 @@ CHECKS = (
         "OUTPUT_ANGPIX",
         ("OUTPUT_ANGPIX", "ANGPIX"),
         lambda n: n["OUTPUT_ANGPIX"] >= n["ANGPIX"],
-        "OUTPUT_ANGPIX is {OUTPUT_ANGPIX} Å, finer than the data's ANGPIX of {ANGPIX} Å; at least {ANGPIX} Å is needed.",
+        "OUTPUT_ANGPIX is {OUTPUT_ANGPIX} Å, finer than the data's ANGPIX; at least {ANGPIX} Å is needed.",
     ),
     Check(
         "CTF_RANGE_MAX",
         ("CTF_RANGE_MAX", "ANGPIX"),
         lambda n: n["CTF_RANGE_MAX"] >= 2 * n["ANGPIX"],
-        "CTF_RANGE_MAX is {CTF_RANGE_MAX} Å, beyond the Nyquist limit of {ANGPIX} Å pixels; give at least twice ANGPIX. "
+        "CTF_RANGE_MAX is {CTF_RANGE_MAX} Å, beyond the Nyquist limit of {ANGPIX} Å pixels; give at least twice that. "
         "It is a resolution in Angstrom: a larger number is coarser.",
     ),
     Check(
@@ -68,7 +68,7 @@ CHECKS = (
         "EXTRACT_MASK_RADIUS",
         ("EXTRACT_MASK_RADIUS", "MASK_RADIUS"),
         lambda n: n["EXTRACT_MASK_RADIUS"] > n["MASK_RADIUS"],
-        "EXTRACT_MASK_RADIUS is {EXTRACT_MASK_RADIUS} px; it is meant to be larger than MASK_RADIUS ({MASK_RADIUS} px), "
+        "EXTRACT_MASK_RADIUS is {EXTRACT_MASK_RADIUS} px; it is meant to be larger than MASK_RADIUS ({MASK_RADIUS} px) "
         "so that one particle is not picked twice.",
         refused=False,
     ),

@@ -5,6 +5,7 @@ from jobs.shells import environment_of, shell_for, within_roots
 from record.errors import BadInput
 from runs.models import Phase, Run
 from runs.pipeline.spec import PhaseSpec, PipelineSpec
+from runs.services.conf_checks import phase_faults
 from runs.services.steps import script_text, step_resources
 from runs.services.values import resolved_values, species_file
 
@@ -22,6 +23,7 @@ def check_before_start(phase: Phase, spec: PipelineSpec) -> list[str]:
         for name in phase_spec.required_vars
         if not values.get(name)
     ]
+    problems += phase_faults(spec, run, phase.species, phase_spec)
     problems += _script_problems(run, phase_spec)
     if not problems:
         problems += _tool_problems(run, phase_spec, work_dir)

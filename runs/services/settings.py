@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from django.db import transaction
 
 from record.access import Ability, require
-from record.errors import InvalidTransition
+from record.errors import BadInput, InvalidTransition, StaleState
 from record.models import Decision, Event
 from record.services import Author, Ruling, record_decision, record_event
 from runs.models import Phase, Run, Species
 from runs.pipeline.spec import PipelineSpec, spec_of
 from runs.services.asking import mark_stale
 from runs.services.board import Board, lock_run, refuse_archived
+from runs.services.conf_checks import refuse_impossible
 from runs.services.conf_values import check_conf, check_species_conf
 from runs.services.values import species_defaults
 from runs.states import PhaseState, RunState
@@ -25,6 +26,7 @@ def set_conf(
     reason: str,
     species: Species | None = None,
     decision: Decision | None = None,
+    supersedes: Decision | None = None,
 ) -> Decision | None:
     """Give values of pipeline.conf (or of a species' conf) to a run; the decision, or None where nothing changes.
 
@@ -44,9 +46,12 @@ def set_conf(
         changed = {key: value for key, value in checked.items() if not _same(now.get(key, ""), value)}
         if not changed or (decision is not None and _was_done(run, species, decision)):
             return None
+        refuse_impossible(spec, run, species, before | changed, changed)
         old = {key: now.get(key, "") for key in changed}
         if decision is None:
-            ruling = Ruling("set_conf", reason=reason.strip(), config_before=old, config_after=changed)
+            ruling = Ruling(
+                "set_conf", reason=reason.strip(), config_before=old, config_after=changed, supersedes=supersedes
+            )
             decision = record_decision(lab_id=run.lab_id, subject=run.subject(), author=author, ruling=ruling)
         _write(run, species, before | changed)
         _say(run, species, old, changed, author, decision)
@@ -56,6 +61,37 @@ def set_conf(
             f"{', '.join(sorted(changed))} changed since",
         )
     return decision
+
+
+def revert_conf(*, run: Run, event: Event, author: Author, reason: str) -> Decision:
+    """Put back what one change of the settings had changed, by a decision that supersedes its own.
+
+    Raises StaleState where one of the values was changed again since: that would be lost.
+    """
+    if event.kind != "run.set_conf" or event.subject_uuid != run.uuid:
+        raise BadInput(f"This is no change of the settings of run {run.name}.")
+    with transaction.atomic():
+        run = lock_run(run.pk)
+        label = event.data.get("species")
+        species = run.species.filter(label=label).first() if label else None
+        if label and species is None:
+            raise BadInput(f"Run {run.name} has no species {label} any more.")
+        spec = spec_of(run.snapshot)
+        now = species_defaults(spec, species.label) | species.conf if species else spec.defaults | run.conf
+        if again := [key for key, value in event.data["after"].items() if not _same(now.get(key, ""), value)]:
+            names = ", ".join(again)
+            raise StaleState(f"{names} of run {run.name} changed again since: put the later change back first.")
+        done = set_conf(
+            run=run,
+            species=species,
+            values=event.data["before"],
+            author=author,
+            reason=reason or f"put back what decision {event.decision_id} changed",
+            supersedes=event.decision,
+        )
+        if done is None:
+            raise StaleState(f"Nothing of run {run.name} is different from what it was before that change.")
+        return done
 
 
 def phases_using(spec: PipelineSpec, names: set[str]) -> list[str]:

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from record.errors import BadInput
-from runs.conf.evaluate import ConfValue, evaluate
+from runs.conf.errors import ConfFault
+from runs.conf.evaluate import ConfValue, evaluate_all
 from runs.conf.files import ConfFile, read_conf
 from runs.conf.words import to_template
 from runs.models import Run, Snapshot, Species
@@ -27,36 +28,59 @@ def species_defaults(spec: PipelineSpec, label: str) -> dict[str, str]:
 
 def own_values(run: Run) -> dict[str, str]:
     """The values of pipeline.conf that are the run's own, its folder among them."""
-    return run.conf | {"WORK_DIR": to_template((run.work_dir,))}
+    return run.conf | own_folder(run)
+
+
+def own_folder(run: Run) -> dict[str, str]:
+    """The value that says where the run's folder is."""
+    return {"WORK_DIR": to_template((run.work_dir,))}
 
 
 def own_species_values(spec: PipelineSpec, species: Species) -> dict[str, str]:
     """The values of a species conf that are the run's own; its label among them where it stems from the pattern."""
-    label = {} if species.label in spec.species else {"TM_LABEL": species.label}
-    return species.conf | label
+    return species.conf | own_label(spec, species)
+
+
+def own_label(spec: PipelineSpec, species: Species) -> dict[str, str]:
+    """The value that names the species, where its conf stems from the pattern."""
+    return {} if species.label in spec.species else {"TM_LABEL": species.label}
 
 
 def resolved_values(spec: PipelineSpec, run: Run, species: Species | None) -> dict[str, str]:
-    """Name -> value as a script sees it once it has sourced its conf files; ConfRefused where only bash could tell."""
-    return {name: each.value for name, each in evaluated_values(spec, run, species).items()}
+    """Name -> value as a script sees it once it has sourced its conf files; empty where it can't be computed yet."""
+    return {name: each.value for name, each in evaluated_values(spec, run, species)[0].items()}
 
 
-def evaluated_values(spec: PipelineSpec, run: Run, species: Species | None) -> dict[str, ConfValue]:
-    """The same with what each value came from."""
-    return evaluate(conf_files(spec, run, species))
+def evaluated_values(
+    spec: PipelineSpec, run: Run, species: Species | None
+) -> tuple[dict[str, ConfValue], list[ConfFault]]:
+    """The same with what each value came from, and what could not be computed."""
+    return evaluate_all(conf_files(spec, run, species))
 
 
-def conf_files(spec: PipelineSpec, run: Run, species: Species | None) -> list[ConfFile]:
-    """The conf files that a script sources, in that order, with the run's own values in them."""
-    files = [pipeline_conf(run)]
+def conf_files(
+    spec: PipelineSpec,
+    run: Run,
+    species: Species | None,
+    *,
+    conf: Mapping[str, str] | None = None,
+    of_run: bool = True,
+) -> list[ConfFile]:
+    """The conf files that a script sources, in that order, with the run's own values in them.
+
+    With `conf`, as they would be if that were the own values of the run (`of_run`), else those of the species.
+    """
+    files = [pipeline_conf(run, run.conf if conf is None or not of_run else conf)]
     if species is not None:
-        files.append(species_conf(run.snapshot, spec, species.label, own_species_values(spec, species)))
+        own = species.conf if conf is None or of_run else conf
+        files.append(species_conf(run.snapshot, spec, species.label, {**own, **own_label(spec, species)}))
     return files
 
 
-def pipeline_conf(run: Run) -> ConfFile:
-    """The run's pipeline.conf."""
-    return _source(run.snapshot.digest, "pipeline.conf", "pipeline.conf").with_values(own_values(run))
+def pipeline_conf(run: Run, conf: Mapping[str, str] | None = None) -> ConfFile:
+    """The run's pipeline.conf; with `conf` in place of its own values."""
+    own = own_values(run) if conf is None else {**conf, **own_folder(run)}
+    return _source(run.snapshot.digest, "pipeline.conf", "pipeline.conf").with_values(own)
 
 
 def species_conf(snapshot: Snapshot, spec: PipelineSpec, label: str, values: Mapping[str, str]) -> ConfFile:
