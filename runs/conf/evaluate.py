@@ -36,7 +36,7 @@ def evaluate(files: Sequence[ConfFile], given: Mapping[str, str] | None = None) 
 def evaluate_all(
     files: Sequence[ConfFile], given: Mapping[str, str] | None = None
 ) -> tuple[dict[str, ConfValue], list[ConfFault]]:
-    """The same, and what could not be computed beside it: there the value is empty, as it is after an awk that fails."""
+    """The same, and what could not be computed beside it: there the value is empty, as after an awk that fails."""
     known = dict(given or {})
     result: dict[str, ConfValue] = {}
     faults: list[ConfFault] = []

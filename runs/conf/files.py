@@ -75,6 +75,16 @@ class ConfFile:
         found = {each.name: "" for each in self.statements}
         return found | {each.name: to_template(each.word) for each in self.statements if isinstance(each, Assignment)}
 
+    @cached_property
+    def comments(self) -> dict[str, str]:
+        """Name -> the comment beside its (last) assignment, where there is one."""
+        found = {}
+        for each in self.statements:
+            if isinstance(each, Assignment):
+                tail = self.text[each.end :].split("\n", 1)[0].strip().lstrip("#").strip()
+                found[each.name] = tail
+        return {name: comment for name, comment in found.items() if comment}
+
     def with_values(self, values: Mapping[str, str]) -> "ConfFile":
         """The file with templates in place of what was set; names that it lacks are added at its end.
 

@@ -1,7 +1,9 @@
 """What Conductor itself writes and moves in a run's folder. Outside any transaction; safe to repeat."""
 
+import difflib
+
 from jobs.shells import SYSTEM_PATH, Shell, shell_for
-from record.errors import AdapterError
+from record.errors import AdapterError, BadInput
 from record.prepared import Prepared
 from runs.conf.files import ConfFile
 from runs.models import Phase, Run, Species
@@ -15,6 +17,8 @@ from runs.services.verify import find_outputs
 MOVE_TIMEOUT_S = 120
 MOVED_AT_ONCE = 500
 SUPERSEDED = ".conductor/superseded"
+WRITTEN = ".conductor/written"  # conf files as they were written last
+SHOWN_LINES = 20
 LAID_OUT = ".conductor/pipeline.digest"
 
 _SPECIES = Prepared(lambda run: Species.objects.filter(run=run))
@@ -36,11 +40,37 @@ def write_files(run: Run, spec: PipelineSpec, excluded: list[str]) -> None:
     lay_out(run)
     lay_out_tools(run)
     shell = shell_for(run.target)
-    folder = f"{run.work_dir}/{PIPELINE_FOLDER}"
     for file in [pipeline_conf(run), *_species_confs(run, spec)]:
-        _write_if_changed(shell, f"{folder}/{file.name}", file.text)
+        _write_conf(shell, run.work_dir, file)
     lines = "".join(f"{name}\n" for name in excluded)
     _write_if_changed(shell, f"{run.work_dir}/{EXCLUDED_FILE}", lines)
+
+
+def _write_conf(shell: Shell, work_dir: str, file: ConfFile) -> None:
+    """Write a conf file, unless somebody has changed it on disk since it was written; BadInput with the difference.
+
+    What was written is kept beside, so that such a change is seen and can be put back.
+    """
+    path, kept = f"{work_dir}/{PIPELINE_FOLDER}/{file.name}", f"{work_dir}/{WRITTEN}/{file.name}"
+    wanted, there, last = file.text.encode(), _read_or_none(shell, path), _read_or_none(shell, kept)
+    if last is not None and there not in (None, wanted, last) and there != _read_or_none(shell, f"{kept}.next"):
+        raise BadInput(
+            f"{path} was changed on disk since it was written for this run:\n{_difference(last, there or b'')}\n"
+            f"Nothing was overwritten. Give the new values in the run's settings, or put the file back from {kept}."
+        )
+    if there != wanted:
+        shell.write(f"{kept}.next", wanted)  # so that a crash between the two is not taken for somebody's change
+        shell.write(path, wanted)
+    if last != wanted:
+        shell.write(kept, wanted)
+
+
+def _difference(before: bytes, after: bytes) -> str:
+    """The lines that went and came, each with its sign; at most twenty."""
+    old, new = (text.decode(errors="replace").splitlines() for text in (before, after))
+    lines = [line for line in difflib.unified_diff(old, new, lineterm="", n=0) if line[:2] not in ("--", "++", "@@")]
+    more = [f"... and {len(lines) - SHOWN_LINES} lines more"] if len(lines) > SHOWN_LINES else []
+    return "\n".join([line[:200] for line in lines[:SHOWN_LINES]] + more)
 
 
 def _species_confs(run: Run, spec: PipelineSpec) -> list[ConfFile]:

@@ -12,7 +12,7 @@ from record.services import Author
 from runs.models import Run
 from runs.pipeline.spec import spec_of
 from runs.services import launch
-from runs.services.control import cancel_run
+from runs.services.control import cancel_run, retry_phase
 from runs.services.settings import revert_conf, set_conf
 from runs.services.values import PIPELINE_FOLDER, resolved_values
 from runs.tests.factories import MANIFEST, Bench, phase_of, states, write_pipeline
@@ -178,3 +178,34 @@ def test_what_is_not_given_yet_stops_the_phase_but_no_other_setting(bench: Bench
     bench.drive()
     assert phase_of(run, "1").state == "failed"
     assert "pipeline.conf:8: ALIGN_ANGPIX is computed from ANGPIX, which is empty" in phase_of(run, "1").reason
+
+
+def test_a_conf_that_was_changed_on_disk_is_not_overwritten(bench: Bench) -> None:
+    run = bench.begin()
+    bench.drive()
+    conf = Path(run.work_dir) / PIPELINE_FOLDER / "pipeline.conf"
+    changed = conf.read_text().replace("DIM=32", "DIM=48")
+    conf.write_text(changed)
+    set_conf(run=run, values={"NUM_SERIES": 2}, author=bench.operator, reason="")
+    bench.approve("look")
+    bench.drive()
+    phase = phase_of(run, "3a", "alpha")
+    assert phase.state == "failed" and "-DIM=32\n+DIM=48" in phase.reason
+    assert conf.read_text() == changed
+
+    conf.write_text((Path(run.work_dir) / ".conductor/written/pipeline.conf").read_text())
+    retry_phase(phase=phase, author=bench.operator)
+    bench.drive()
+    assert "NUM_SERIES=2 " in conf.read_text()
+    assert phase_of(run, "3b", "alpha").state == "done"
+
+
+def test_a_change_on_disk_that_the_settings_follow_is_taken(bench: Bench) -> None:
+    run = bench.begin()
+    bench.drive()
+    conf = Path(run.work_dir) / PIPELINE_FOLDER / "pipeline.conf"
+    conf.write_text(conf.read_text().replace("DIM=32", "DIM=48"))
+    set_conf(run=run, values={"DIM": 48}, author=bench.operator, reason="as on disk")
+    bench.approve("look")
+    bench.drive()
+    assert phase_of(run, "3b", "alpha").state == "done"
