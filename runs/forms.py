@@ -1,6 +1,7 @@
 """The forms of the run pages."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from django import forms
@@ -55,21 +56,61 @@ class ConfForm(forms.Form):
             self.add_error(None, refusal.message)
 
 
+SOURCES = {"user": "set for this run", "derived": "derived", "default": "as the pipeline has it"}
+
+
+@dataclass(frozen=True)
+class FieldNote:
+    """What stands beside a value: where it is from, what it comes to, and what is odd about it."""
+
+    source: str  # user, derived or default
+    value: str = ""
+    warning: str = ""
+    formula: str = ""
+
+    def __str__(self) -> str:
+        comes_to = f" = {self.formula}" if self.formula else ""
+        value = f": {self.value}" if self.value else ""
+        return f"{SOURCES[self.source]}{comes_to}{value}"
+
+
 class SettingsForm(ConfForm):
-    """The values of a run (or of one of its species) that its pipeline describes, as they are now."""
+    """All values of a run (or of one of its species), as they are now; first those that its pipeline describes."""
 
     reason = forms.CharField(
         label="Reason", required=False, max_length=10_000, widget=forms.Textarea(attrs={"rows": 2, "maxlength": 10_000})
     )
 
-    def __init__(self, *args: Any, described: list[FieldSpec], current: Mapping[str, str], **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        described: list[FieldSpec],
+        others: list[FieldSpec],
+        current: Mapping[str, str],
+        notes: Mapping[str, FieldNote],
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
-        for each in described:
+        self.others = {f"{CONF}{each.key}" for each in others}
+        for each in [*described, *others]:
             field = conf_field(each, "")
             if isinstance(field, forms.ChoiceField):
                 field.choices = [(choice, choice) for choice in each.choices]
             field.initial = current.get(each.key, "")
+            field.note = notes.get(each.key)  # type: ignore[attr-defined]  # shown below the field
             self.fields[f"{CONF}{each.key}"] = field
+
+    def described_fields(self) -> list[forms.BoundField]:
+        """The values that the pipeline describes."""
+        return [bound for bound in self.conf_fields() if bound.name not in self.others]
+
+    def other_fields(self) -> list[forms.BoundField]:
+        """All others of the conf file."""
+        return [bound for bound in self.conf_fields() if bound.name in self.others]
+
+    def other_errors(self) -> bool:
+        """Whether one of the others is wrong."""
+        return any(bound.errors for bound in self.other_fields())
 
     def values(self) -> dict[str, str]:
         """KEY -> text of every value that was posted; those that are as before change nothing."""
@@ -154,7 +195,8 @@ class NewRunForm(ConfForm):
 
 def conf_field(spec: FieldSpec, default: str) -> forms.Field:
     """A field for one value of pipeline.conf; empty, it stays as it is. The service checks unit and bounds."""
-    helped = "; ".join(part for part in [spec.help.rstrip("."), _bounds(spec), spec.key] if part)
+    key = spec.key if spec.key != spec.label else ""
+    helped = "; ".join(part for part in [spec.help.rstrip("."), _bounds(spec), key] if part)
     common: dict[str, Any] = {"label": spec.label, "required": False, "help_text": helped}
     if spec.kind == "choice":
         choices = [("", f"as the preset has it ({default})" if default else "as the preset has it")]

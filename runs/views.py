@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.cache import patch_vary_headers
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from gates.models import Gate
 from gates.states import GateState
@@ -20,9 +20,10 @@ from runs.forms import CONF, NewRunForm, RunFilter
 from runs.models import Phase, Pipeline, Run, TiltSeries
 from runs.page import phase_page, run_page
 from runs.pipeline.load import load_pipeline
+from runs.services.conf_checks import told_about
 from runs.services.create import create_run
-from runs.services.settings import set_conf
-from runs.settings_page import settings_forms
+from runs.services.settings import revert_conf, set_conf
+from runs.settings_page import changes_of, settings_forms
 from runs.states import PASSED, PhaseState
 
 RUNS_A_PAGE = 50
@@ -115,6 +116,8 @@ def settings(request: HttpRequest, pk: int) -> HttpResponse:
     forms = settings_forms(run)
     if request.method == "POST":
         require(request.user, Ability.OPERATE, run.lab_id)
+        if "revert" in request.POST:
+            return _revert(request, run)
         lane = next((each for each in forms if each.key == request.POST.get("lane", "")), None)
         if lane is None:
             raise BadInput("This run has no such species; open its settings again.")
@@ -132,8 +135,30 @@ def settings(request: HttpRequest, pk: int) -> HttpResponse:
                 return redirect("runs:settings", run.pk)
     wrong = any(each.form.errors for each in forms)
     may = run.archived_at is None and can(request.user, Ability.OPERATE, run.lab_id)
-    context = {"run": run, "lanes": forms, "may_change": may}
+    context = {"run": run, "lanes": forms, "may_change": may, "changes": changes_of(run)}
     return render(request, "runs/settings.html", context, status=400 if wrong else 200)
+
+
+def _revert(request: HttpRequest, run: Run) -> HttpResponse:
+    """Put one change of the settings back."""
+    asked = request.POST["revert"]
+    known = Event.objects.filter(subject_uuid=run.uuid, kind="run.set_conf")
+    event = get_object_or_404(known, pk=int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 19 else 0)
+    revert_conf(run=run, event=event, author=page_author(request), reason=request.POST.get("reason", ""))
+    messages.success(request, "Put back.")
+    return redirect("runs:settings", run.pk)
+
+
+@require_POST
+def check_settings(request: HttpRequest, pk: int) -> HttpResponse:
+    """What would be said of a lane's values as they are being typed, for one field; nothing is changed."""
+    run = _run(request, pk)
+    require(request.user, Ability.OPERATE, run.lab_id)
+    label = request.POST.get("lane", "")
+    species = get_object_or_404(run.species.all(), label=label) if label else None
+    values = {name.removeprefix(CONF): value for name, value in request.POST.items() if name.startswith(CONF)}
+    asked = request.headers.get("HX-Trigger-Name", request.POST.get("field", "")).removeprefix(CONF)
+    return render(request, "runs/_told.html", {"told": told_about(run, species, values).get(asked, "")})
 
 
 @require_safe

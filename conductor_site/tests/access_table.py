@@ -43,6 +43,7 @@ POST   runs:new                -          302 200 403 302 403 302
 GET    runs:detail             run        302 404 200 200 200 200
 GET    runs:settings           run        302 404 200 200 200 200
 POST   runs:settings           run        302 404 403 302 403 302
+POST   runs:check-settings     run        302 404 403 200 403 200
 GET    runs:events             run        302 404 200 200 200 200
 GET    runs:phase              phase      302 404 200 200 200 200
 GET    runs:pause              run        302 404 403 200 403 200
@@ -217,6 +218,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "gates:reopen": {"reason": "new fiducials"},
     "gates:withdraw": {"reason": "asked by mistake"},
     "runs:settings": {"lane": "", "reason": "larger"},
+    "runs:check-settings": {"lane": "", "conf_DIM": "64", "field": "conf_DIM"},
     "runs:cancel": {"reason": "wrong data set"},
     "runs:skip": {"reason": "done by hand"},
     "runs:again": {"reason": "new fiducials"},

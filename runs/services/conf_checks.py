@@ -7,8 +7,9 @@ from runs.conf.evaluate import evaluate_all
 from runs.derive.checks import findings
 from runs.derive.collisions import shared_folders
 from runs.models import Run, Species
-from runs.pipeline.spec import PhaseSpec, PipelineSpec
-from runs.services.values import conf_files, evaluated_values, resolved_values
+from runs.pipeline.spec import PhaseSpec, PipelineSpec, spec_of
+from runs.services.conf_values import check_conf, check_species_conf
+from runs.services.values import conf_files, evaluated_values, resolved_values, species_defaults
 
 EXPORT_FOLDER = "DATADIR"
 
@@ -25,6 +26,22 @@ def refuse_impossible(
         faults |= lane_faults(spec, run, lane, conf, set(changed), of_run=species is None)
     if faults:
         raise BadInput(" ".join(dict.fromkeys(faults.values())), code="bad_conf", extra={"fields": faults})
+
+
+def told_about(run: Run, species: Species | None, values: Mapping[str, object]) -> dict[str, str]:
+    """name -> what would be said if these values were given now; nothing is changed. For forms being filled."""
+    spec = spec_of(run.snapshot)
+    try:
+        checked = check_species_conf(spec, species.label, values) if species else check_conf(spec, values)
+        now = species_defaults(spec, species.label) | species.conf if species else spec.defaults | run.conf
+        changed = {name: value for name, value in checked.items() if value != now.get(name, "").strip()}
+        if changed:
+            own = species.conf if species else run.conf
+            refuse_impossible(spec, run, species, {**own, **changed}, changed)
+    except BadInput as refusal:
+        told: dict[str, str] = refusal.extra.get("fields") or dict.fromkeys(values, refusal.message)
+        return told
+    return {}
 
 
 def lane_faults(

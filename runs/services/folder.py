@@ -122,5 +122,7 @@ def _read_or_none(shell: Shell, path: str) -> bytes | None:
     """A file's bytes; None where it can't be read, which is where it isn't there yet (writing it says what else)."""
     try:
         return shell.read(path)
-    except AdapterError:
+    except AdapterError as error:
+        if error.transient:
+            raise
         return None

@@ -43,7 +43,7 @@ def set_conf(
         )
         checked = check_species_conf(spec, species.label, values) if species else check_conf(spec, values)
         now = {**defaults, **before}
-        changed = {key: value for key, value in checked.items() if not _same(now.get(key, ""), value)}
+        changed = {key: value for key, value in checked.items() if not _same(now.get(key, "").strip(), value)}
         if not changed or (decision is not None and _was_done(run, species, decision)):
             return None
         refuse_impossible(spec, run, species, before | changed, changed)

@@ -11,8 +11,9 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
-from record.models import Decision
+from record.models import Decision, Event
 from runs.models import Phase, Run, TiltSeries
+from runs.services.settings import set_conf
 from runs.states import RunState
 from runs.tests.factories import OVERLAY, Bench, phase_of, write_pipeline
 from runs.views import RUNS_A_PAGE
@@ -288,3 +289,45 @@ def test_settings_out_of_bounds_are_told_at_their_field(client: Client, bench: B
     assert "at least 8 px is needed" in text and "smaller" in text
     assert client.post(reverse("runs:settings", args=[run.pk]), {"lane": "gone"}).status_code == 400
     assert not Decision.objects.exists()
+
+
+def test_every_value_of_the_conf_has_its_field_and_says_where_it_is_from(client: Client, bench: Bench) -> None:
+    conf = "WORK_DIR=\nNUM_SERIES=3   # how many\nDIM=32\nGAIN=/path/to/gain.mrc\nANGPIX=3.37\nBINNING_FACTOR=4\n"
+    conf += 'if [ -z "$X" ]; then X=$(awk "BEGIN {printf \\"%.2f\\", $ANGPIX * $BINNING_FACTOR}"); fi\n'
+    write_pipeline(bench.folder / "pipeline", **{"pipeline.conf": conf})
+    run = bench.begin()
+    set_conf(run=run, values={"DIM": 64}, author=bench.operator, reason="larger")
+    text = get(client, bench.people.operator, "runs:settings", run.pk).content.decode()
+    assert all(f'name="conf_{name}"' in text for name in ("NUM_SERIES", "DIM", "GAIN", "X"))
+    assert 'name="conf_WORK_DIR"' not in text
+    assert "set for this run" in text and "as the pipeline has it" in text and "how many" in text
+    assert "derived = $ANGPIX * $BINNING_FACTOR: 13.48" in text
+    assert "still an example" in text
+    assert "ANGPIX x BINNING_FACTOR" in text and "13.48 Å" in text
+    assert "-DIM=32" in text and "+DIM=64" in text
+
+
+def test_a_value_is_checked_while_it_is_typed_and_nothing_is_changed(client: Client, bench: Bench) -> None:
+    run = bench.begin()
+    client.force_login(bench.people.operator)
+    url = reverse("runs:check-settings", args=[run.pk])
+    said = client.post(url, {"lane": "", "conf_DIM": "2", "field": "conf_DIM"}).content.decode()
+    assert "at least 8 px is needed" in said
+    said = client.post(url, {"lane": "", "conf_DIM": "16", "field": "conf_DIM"}).content.decode()
+    assert said.strip() == ""
+    run.refresh_from_db()
+    assert run.conf == {}
+
+
+def test_a_change_is_put_back_from_the_page(client: Client, bench: Bench) -> None:
+    run = bench.begin()
+    set_conf(run=run, values={"DIM": 64}, author=bench.operator, reason="larger")
+    event = Event.objects.get(kind="run.set_conf")
+    url = reverse("runs:settings", args=[run.pk])
+    client.force_login(bench.people.viewer)
+    assert client.post(url, {"revert": event.pk}).status_code == 403
+    client.force_login(bench.people.operator)
+    assert client.post(url, {"revert": event.pk}).status_code == 302
+    assert client.post(url, {"revert": 0}).status_code == 404
+    run.refresh_from_db()
+    assert run.conf["DIM"] == "32"
