@@ -112,7 +112,7 @@ def _lane(spec: PipelineSpec, run: Run, species: Species | None, current: dict[s
         notes={name: _note(name, current, own, found.get(name)) for name in current},
         seen=sorted(found.values(), key=lambda each: each.name),
         derived=[row for row in derived_rows(values) if _belongs(row, file, species)],
-        findings=findings(values),
+        findings=[each for each in findings(values) if species is None or file.templates.keys() & set(each.names)],
         problems=problems,
     )
 
