@@ -1,7 +1,7 @@
 """The pixel-size audit: one table of what each kind of file states, beside what the conf says it should be."""
 
 import posixpath
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -78,7 +78,7 @@ class AuditRow:
 class Reader(Protocol):
     """What the audit needs of a target's shell."""
 
-    def glob(self, root: str, patterns: list[str]) -> Mapping[str, list["Named"]]: ...
+    def glob(self, root: str, patterns: list[str]) -> Mapping[str, Sequence["Named"]]: ...
 
     def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes: ...
 

@@ -13,7 +13,8 @@ from runs.derive.pixels import Unstated, mdoc_sizes, mrc_sizes, star_sizes, warp
 REAL = Path(__file__).resolve().parents[4] / "shared/realdata/cryoet"
 CONF = {"ANGPIX": "3.37", "BINNING_FACTOR": "4", "OUTPUT_ANGPIX": "4.2", "TM_LABEL": "ribosome", "WORK_DIR": ""}
 MDOC = "PixelSpacing = {size}\nImageFile = TS_01.mrc\n\n[ZValue = 0]\nTiltAngle = 0.0\nPixelSpacing = {size}\n"
-XML = '<?xml version="1.0" encoding="{encoding}"?>\n<TiltSeries><CTF><Param Name="PixelSize" Value="{size}" /></CTF></TiltSeries>'
+PARAM = '<Param Name="PixelSize" Value="{size}" />'
+XML = f'<?xml version="1.0" encoding="{{encoding}}"?>\n<TiltSeries><CTF>{PARAM}</CTF></TiltSeries>'
 STAR = """
 data_optics
 
