@@ -21,7 +21,7 @@ _ASSIGNMENT = re.compile(rf"[ \t]*(?:export[ \t]+)?({NAME})=")
 _TAIL = re.compile(r"(?:[ \t]+(?:#.*)?)?$")
 _NEXT_LINE = r"(?:[ \t]+#[^\n]*|[ \t]*)\n(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*"
 _SEPARATOR = rf"(?:[ \t]*;[ \t]*|{_NEXT_LINE})"
-_IN_AWK = rf"\$\{{{NAME}(?::-[0-9.]+)?\}}|\${NAME}"
+_IN_AWK = rf"\$\{{{NAME}(?::-[0-9.]+)?\}}|\${NAME}(?![A-Za-z0-9_])"
 _DERIVED = re.compile(
     rf'[ \t]*if[ \t]+\[[ \t]+-z[ \t]+"\$(?:({NAME})|\{{({NAME})(?::-)?\}})"[ \t]+\]'
     rf"{_SEPARATOR}then(?:[ \t]+|{_NEXT_LINE})"

@@ -28,6 +28,7 @@ _REFUSED = {
 _DEFAULT_ENDS = set("{}\n#")
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 MAX_DEPTH = 20
+MAX_FILLED_CHARS = 32_768
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,15 @@ def references(word: Word) -> list[str]:
 
 
 def fill(word: Word, values: Mapping[str, str]) -> str:
-    """The word's value, given those of all names that are set."""
-    return "".join(part if isinstance(part, str) else _value_of(part, values) for part in word)
+    """The word's value, given those of all names that are set; Unreadable where names of names make it endless."""
+    pieces: list[str] = []
+    length = 0
+    for part in word:
+        pieces.append(part if isinstance(part, str) else _value_of(part, values))
+        length += len(pieces[-1])
+        if length > MAX_FILLED_CHARS:
+            raise Unreadable(f"filled in, the value has more than {MAX_FILLED_CHARS} characters")
+    return "".join(pieces)
 
 
 def to_template(word: Word) -> str:

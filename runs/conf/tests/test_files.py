@@ -1,5 +1,7 @@
 """Conf files: what is read, what is refused and where, and what writing changes."""
 
+import re
+
 import pytest
 
 from record.errors import BadInput
@@ -151,11 +153,20 @@ def test_values_that_cant_stand_there_are_refused(value: str) -> None:
     ],
 )
 def test_all_else_is_refused_with_its_line(line: str, told: str) -> None:
-    import re
-
     found = faults(f"# first\nOK=1\n{line}\nLAST=2\n")
     assert len(found) == 1 and found[0][0] == 3
     assert re.search(told, found[0][1]), found
+
+
+def test_values_that_double_and_double_are_refused() -> None:
+    lines = ["A0=xxxxxxxxxx"] + [f"A{i}=$A{i - 1}$A{i - 1}" for i in range(1, 60)]
+    assert "more than 32768 characters" in faults("\n".join(lines))[0][1]
+
+
+def test_a_formula_that_nearly_fits_is_refused_at_once() -> None:
+    sum_of = " + ".join(["$" + "A" * 30] * 60)
+    found = faults(f'if [ -z "$X" ]; then X=$(awk "BEGIN {{printf \\"%d\\", {sum_of} ! }}"); fi\n')
+    assert [line for line, _ in found] == [1]
 
 
 def test_every_fault_is_told_at_once() -> None:
