@@ -42,6 +42,7 @@ class _Loader:
         self.folder = folder
         self.faults: list[Fault] = []
         self.files: list[YamlFile] = []
+        self.conf_refused = False
 
     def load(self) -> PipelineSpec:
         if not self.folder.is_dir():
@@ -66,8 +67,9 @@ class _Loader:
             species_from="*".join(self._species_pattern()),
             species_template=self._species_template(),
         )
-        spec = self._with_presets(spec)
-        self._check_values(spec)
+        if not self.conf_refused:  # else its names are not known, and each would be missed
+            spec = self._with_presets(spec)
+            self._check_values(spec)
         self._stop_at_faults()
         return spec
 
@@ -106,6 +108,7 @@ class _Loader:
             return read_conf(data.decode(), name).templates
         except ConfRefused as refused:
             self.faults += [Fault(each.file, each.line, each.message) for each in refused.faults]
+            self.conf_refused = True
         except FileNotFoundError:
             self.faults.append(Fault(name, 0, "the file isn't there"))
         except (OSError, UnicodeDecodeError) as error:

@@ -161,3 +161,17 @@ def test_a_real_manifest_loads(tmp_path: Path) -> None:
     assert spec.by_key["3.5"].unchecked == ("Updated warp_tiltseries.settings",)
     assert spec.by_key["8a"].optional
     assert spec.by_key["M"].needs == ("8c",)
+
+
+def test_a_conf_that_only_bash_could_tell_is_refused_with_its_lines(tmp_path: Path) -> None:
+    conf = "WORK_DIR=\nNUM_SERIES=$(rm -rf /)\nDIM=32\r\nsource other.conf\n"
+    with pytest.raises(PipelineFaults) as caught:
+        load_pipeline(write_pipeline(tmp_path, **{"pipeline.conf": conf}))
+    found = [(fault.file, fault.line) for fault in caught.value.faults]
+    assert found == [("pipeline.conf", 2), ("pipeline.conf", 3), ("pipeline.conf", 4)]
+
+
+def test_a_derived_value_is_a_value_of_the_conf(tmp_path: Path) -> None:
+    derived = 'if [ -z "$X" ]; then X=$(awk "BEGIN {printf \\"%d\\", $DIM * 2}"); fi\n'
+    spec = load_pipeline(write_pipeline(tmp_path, **{"pipeline.conf": f"WORK_DIR=\nNUM_SERIES=3\nDIM=32\n{derived}"}))
+    assert spec.defaults == {"WORK_DIR": "", "NUM_SERIES": "3", "DIM": "32", "X": ""}
