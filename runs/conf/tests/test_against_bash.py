@@ -153,3 +153,54 @@ def changed_lines(before: ConfFile, after: ConfFile) -> int:
     if len(old) != len(new):
         return len(new) - len(old)
     return sum(a != b for a, b in zip(old, new, strict=True))
+
+
+ODD_VALUES = """A=#x
+B=a\\ b
+ANGPIX="a\\qb\\$x"
+X=${NONE:-a b}
+OUT_DIR=${NONE:-*}
+_n9=a{b,c}[d]?*
+A1==b
+A2=$B$ANGPIX
+A3="$A2"x'y'"z"\\é
+A4=a#b # c
+A5=
+A6=""
+A7=${A7:-5}
+A8=${A6:-${A5:-${A7}/x}}
+A9="${A6:-two words}"!
+export B1=* # d
+B2='$A `x` $(y) "z" \\'
+B3=a\\~b^%,@
+B4=$A$
+"""
+ODD_SUMS = [
+    "-7 / 2",
+    "7 / -2",
+    "5 / 2",
+    "0.5 + 1",
+    "1 - 2 - 3",
+    "8 / 4 / 2",
+    "2 * (3 + 4) - -1",
+    "int(-3.7) + int(3.7)",
+]
+ODD_SUMS += ["1e3 * .5", "+2 - +1", "0.1 + 0.2", "1 / 3", "123456789.5", "2.5", "3.5", "(((4)))"]
+FORMATS = ["%d", "%i", "%f", "%.0f", "%.6f", "%.15f", "%e", "%.3e", "%g", "%.3g", "%.10g"]
+
+
+def test_odd_values(tmp_path: Path) -> None:
+    assert agree(tmp_path, [ODD_VALUES.removesuffix("B4=$A$\n")])
+
+
+def test_a_lone_dollar_sign_is_refused(tmp_path: Path) -> None:
+    assert not agree(tmp_path, [ODD_VALUES])
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_odd_sums(tmp_path: Path, form: str) -> None:
+    lines = [
+        f'if [ -z "$A{i}" ]; then A{i}=$(awk "BEGIN {{printf \\"{form}\\", {each}}}"); fi\n'
+        for i, each in enumerate(ODD_SUMS)
+    ]
+    assert agree(tmp_path, ["".join(lines)])
