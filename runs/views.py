@@ -20,6 +20,7 @@ from runs.forms import CONF, NewRunForm, RunFilter
 from runs.models import Phase, Pipeline, Run, TiltSeries
 from runs.page import phase_page, run_page
 from runs.pipeline.load import load_pipeline
+from runs.pixels_page import pixels_page
 from runs.services.conf_checks import told_about
 from runs.services.create import create_run
 from runs.services.settings import revert_conf, set_conf
@@ -159,6 +160,13 @@ def check_settings(request: HttpRequest, pk: int) -> HttpResponse:
     values = {name.removeprefix(CONF): value for name, value in request.POST.items() if name.startswith(CONF)}
     asked = request.headers.get("HX-Trigger-Name", request.POST.get("field", "")).removeprefix(CONF)
     return render(request, "runs/_told.html", {"told": told_about(run, species, values).get(asked, "")})
+
+
+@require_safe
+def pixels(request: HttpRequest, pk: int) -> HttpResponse:
+    """The pixel sizes that the run's files state, read from its target on demand."""
+    run = _run(request, pk)
+    return render(request, "runs/pixels.html", {"run": run, "page": pixels_page(run)})
 
 
 @require_safe

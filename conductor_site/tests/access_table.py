@@ -43,6 +43,7 @@ POST   runs:new                -          302 200 403 302 403 302
 GET    runs:detail             run        302 404 200 200 200 200
 GET    runs:settings           run        302 404 200 200 200 200
 POST   runs:settings           run        302 404 403 302 403 302
+GET    runs:pixels             run        302 404 200 200 200 200
 POST   runs:check-settings     run        302 404 403 200 403 200
 GET    runs:events             run        302 404 200 200 200 200
 GET    runs:phase              phase      302 404 200 200 200 200

@@ -331,3 +331,17 @@ def test_a_change_is_put_back_from_the_page(client: Client, bench: Bench) -> Non
     assert client.post(url, {"revert": 0}).status_code == 404
     run.refresh_from_db()
     assert run.conf["DIM"] == "32"
+
+
+def test_pixel_sizes_are_read_from_the_run_folder(client: Client, bench: Bench) -> None:
+    conf = "WORK_DIR=\nNUM_SERIES=3\nDIM=32\nANGPIX=3.37\nBINNING_FACTOR=4\n"
+    write_pipeline(bench.folder / "pipeline", **{"pipeline.conf": conf})
+    run = bench.begin()
+    bench.drive()
+    mdoc = Path(run.work_dir) / "mdoc/TS_001.mdoc"
+    mdoc.parent.mkdir()
+    mdoc.write_text("PixelSpacing = 6.74\n")
+    text = get(client, bench.people.viewer, "runs:pixels", run.pk).content.decode()
+    assert "mdoc/TS_001.mdoc" in text and "6.74" in text and "disagrees" in text
+    assert "ALIGN_ANGPIX" in text and "13.48" in text
+    assert "40°" in text and "50°" in text
