@@ -66,6 +66,7 @@ KINDS: dict[str, Kind] = {
     "phase.stop": Kind("phase stopped"),
     "phase.mark_stale": Kind("phase's results became stale"),
     "series.exclude": Kind("tilt series excluded", notable=True),
+    "series.move": Kind("files of tilt series moved aside or back"),
     "series.include": Kind("tilt series brought back", notable=True),
     "series.discover": Kind("tilt series found"),
     "gate.ask_agent": Kind("agent asked at a gate"),

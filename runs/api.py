@@ -198,6 +198,9 @@ class CreateInput(StrictSerializer):
         child=serializers.CharField(max_length=200), default=list, max_length=100, help_text="labels, each a lane"
     )
     preset = serializers.CharField(max_length=200, default="", allow_blank=True)
+    optional = serializers.ListField(
+        child=serializers.CharField(max_length=40), default=list, max_length=500, help_text="optional phases to be run"
+    )
 
 
 class RunViewSet(Repeatable, LabReadOnly):

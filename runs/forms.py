@@ -137,6 +137,13 @@ class NewRunForm(ConfForm):
         label="Other species", max_length=500, required=False, help_text="Labels with spaces between: A-Z a-z 0-9 _."
     )
 
+    optional = forms.MultipleChoiceField(
+        label="Optional phases",
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text="Others of them are skipped; they can be run later.",
+    )
+
     def __init__(self, *args: Any, pipeline: Pipeline, spec: PipelineSpec, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.spec = spec
@@ -144,6 +151,7 @@ class NewRunForm(ConfForm):
         self._offer_targets(list(targets), targets)
         self._offer_presets()
         self._offer_species()
+        self._offer_optional()
         values = {**spec.defaults, **self._preset_values()}
         for each in spec.fields:
             if not each.species:
@@ -157,6 +165,7 @@ class NewRunForm(ConfForm):
             "name": data["name"],
             "work_dir": data["work_dir"].strip() or suggested_folder(data["target"], data["name"]),
             "preset": data.get("preset", ""),
+            "optional": data.get("optional", []),
             "species": [*data.get("species", []), *data.get("more_species", "").split()],
             "conf": {key.removeprefix(CONF): value for key, value in data.items() if key.startswith(CONF) and value},
         }
@@ -181,6 +190,13 @@ class NewRunForm(ConfForm):
             del self.fields["preset"]
             return
         self.fields["preset"].choices = [(each.key, each.title or each.key) for each in self.spec.presets]  # type: ignore[attr-defined]
+
+    def _offer_optional(self) -> None:
+        choices = [(each.key, f"{each.key}: {each.title}") for each in self.spec.phases if each.optional]
+        if choices:
+            self.fields["optional"].choices = choices  # type: ignore[attr-defined]
+        else:
+            del self.fields["optional"]
 
     def _offer_species(self) -> None:
         labels = list(self.spec.species)

@@ -5,7 +5,7 @@ from typing import Any
 from django.db import models
 
 from jobs.hosts import this_host
-from runs.states import PASSED, PhaseState, RunState
+from runs.states import PhaseState, RunState
 
 
 class RunQuerySet(models.QuerySet[Any]):
@@ -29,8 +29,8 @@ class PhaseQuerySet(models.QuerySet[Any]):
         return self.filter(run=run).select_related("species").order_by("position", "id").defer("outputs", "files")
 
     def ahead(self) -> "PhaseQuerySet":
-        """Not passed yet, or to be run again."""
-        return self.filter(~models.Q(state__in=sorted(PASSED)) | models.Q(again=True))
+        """Not done yet, or to be run again; skipped ones too, which stand for what they need (see Board.is_free)."""
+        return self.filter(~models.Q(state=PhaseState.DONE) | models.Q(again=True))
 
     def in_work(self) -> "PhaseQuerySet":
         """Running, in runs that are not archived."""

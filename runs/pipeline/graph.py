@@ -1,23 +1,47 @@
 """Which phase waits for which, and the proof that none waits for itself."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 _PART = re.compile(r"^(.*[0-9A-Z])([a-z])$")
 
 
-def default_order(scripts: Mapping[str, Sequence[str]]) -> list[str]:
-    """The file's order, each phase once.
+def find_groups(keys: Iterable[str]) -> dict[str, list[str]]:
+    """Key of each phase that is written in parts too (`3`: `3a`, `3b`) -> its parts. `3.5` is a phase of its own."""
+    keys = list(keys)
+    groups: dict[str, list[str]] = {}
+    for key in keys:
+        if (match := _PART.match(key)) and match.group(1) in keys:
+            groups.setdefault(match.group(1), []).append(key)
+    return groups
 
-    Where a phase (`3`) is written once as a whole and once in parts (`3a`, `3b`) that run all of its scripts, the
-    parts are what is run.
+
+def group_of(key: str) -> str:
+    """What a phase would be a part of, by its name; empty where it is named as a whole."""
+    match = _PART.match(key)
+    return match.group(1) if match else ""
+
+
+def default_order(keys: Sequence[str], added: Mapping[str, str] | None = None) -> list[str]:
+    """The file's order, each phase once: where one (`3`) is written in parts too, these are what is run.
+
+    `added` has phases that the file lacks -> the one that they come after. Without one they stand where the whole
+    stands that they are parts of, else at the end. Several after the same one keep their order.
     """
-    parts: dict[str, set[str]] = {}
-    for key in scripts:
-        if (match := _PART.match(key)) and match.group(1) in scripts:
-            parts.setdefault(match.group(1), set()).update(scripts[key])
-    wholes = {key for key, covered in parts.items() if set(scripts[key]) <= covered}
-    return [key for key in scripts if key not in wholes]
+    added = added or {}
+    groups = find_groups([*keys, *added])
+    order = list(keys)
+    behind: dict[str, str] = {}
+    for key, after in added.items():
+        if after in order:
+            last = behind.get(after) or (groups[after][-1] if after in groups else after)
+            order.insert(order.index(last if last in order else after) + 1, key)
+            behind[after] = key
+        elif (whole := group_of(key)) in order:
+            order.insert(order.index(whole), key)
+        else:
+            order.append(key)
+    return [key for key in order if key not in groups]
 
 
 def default_needs(order: Sequence[str]) -> dict[str, list[str]]:
@@ -26,6 +50,15 @@ def default_needs(order: Sequence[str]) -> dict[str, list[str]]:
     Of two phases for each species that is the one in the same lane; a shared phase waits for all lanes.
     """
     return {key: [order[i - 1]] if i else [] for i, key in enumerate(order)}
+
+
+def with_copies(
+    order: Sequence[str], needs: Mapping[str, Sequence[str]], copies: Mapping[str, Sequence[str]]
+) -> tuple[list[str], dict[str, list[str]]]:
+    """Order and needs with the copies of a phase in its place: each needs what it needs, and all are needed for it."""
+    placed = [each for key in order for each in copies.get(key, [key])]
+    needed = {key: [each for other in needs[key] for each in copies.get(other, [other])] for key in order}
+    return placed, {each: needed[key] for key in order for each in copies.get(key, [key])}
 
 
 def find_cycle(needs: Mapping[str, Sequence[str]]) -> list[str]:

@@ -16,9 +16,18 @@ from runs.conf.errors import ConfRefused
 from runs.conf.files import read_conf
 from runs.pipeline.faults import Fault, PipelineFaults
 from runs.pipeline.gatespecs import read_gates
-from runs.pipeline.graph import default_needs, default_order, find_cycle
-from runs.pipeline.outputs import SERIES, is_checkable
-from runs.pipeline.spec import FieldSpec, GateSpec, PhaseSpec, PipelineSpec, PresetSpec
+from runs.pipeline.graph import default_needs, default_order, find_cycle, find_groups, with_copies
+from runs.pipeline.outputs import SERIES, fill_placeholders, is_checkable, variables_in
+from runs.pipeline.spec import (
+    CheckSpec,
+    ExcludeSpec,
+    FieldSpec,
+    GateSpec,
+    HalvesSpec,
+    PhaseSpec,
+    PipelineSpec,
+    PresetSpec,
+)
 from runs.pipeline.yamlfile import MAX_BYTES, YamlFile, read_yaml
 
 MANIFEST = "scripts/manifest.yml"
@@ -26,6 +35,8 @@ OVERLAY = "scripts/conductor.yml"
 SPECIES_TEMPLATE = "species.conf"
 SPECIES_LABEL = re.compile(r"^[A-Za-z0-9_]{1,32}\Z")
 MAX_CONF_BYTES = 256 * 1024
+HALVES_SCRIPT = "split_halves.slurm"  # what Conductor itself runs where a phase splits a list
+OWN_NAMES = frozenset({"WORK_DIR", "SKILL_DIR", "SPECIES_CONF", "EXCLUDED_SERIES", "CONDUCTOR_PHASE", "PYTHON"})
 
 
 def load_pipeline(folder: str | os.PathLike[str]) -> PipelineSpec:
@@ -42,6 +53,7 @@ class _Loader:
         self.folder = folder
         self.faults: list[Fault] = []
         self.files: list[YamlFile] = []
+        self.assigned: dict[str, set[str]] = {}
         self.conf_refused = False
 
     def load(self) -> PipelineSpec:
@@ -51,14 +63,19 @@ class _Loader:
         overlay = self._yaml(OVERLAY, "conductor.schema.json", required=False)
         self._stop_at_faults()
         self.manifest, self.overlay = manifest, overlay
-        self.phases: dict[str, dict[str, Any]] = manifest.value["phases"]
         self.extras: dict[str, Any] = overlay.value or {}
+        self.added: dict[str, dict[str, Any]] = self.extras.get("adds", {})
+        self.phases: dict[str, dict[str, Any]] = manifest.value["phases"] | self.added
         self._check_phase_keys()
         self._stop_at_faults()
         order, needs = self._order_and_needs()
+        copies = {key: self._copies(key) for key in order}
+        placed, needs = with_copies(order, needs, {key: list(each) for key, each in copies.items()})
+        values = {name: given for each in copies.values() for name, given in each.items()}
+        origin = {name: key for key, each in copies.items() for name in each}
         spec = PipelineSpec(
             title=self.extras.get("title") or self.folder.name,
-            phases=tuple(self._phase(key, needs[key]) for key in order),
+            phases=tuple(self._phase(origin[key], key, needs[key], values[key]) for key in placed),
             gates=self._gates(order),
             fields=tuple(self._fields()),
             tilt_series=self._tilt_series(),
@@ -66,9 +83,12 @@ class _Loader:
             species=self._species(),
             species_from="*".join(self._species_pattern()),
             species_template=self._species_template(),
+            excludes=tuple(self._excludes()),
+            groups=self._groups(),
         )
         if not self.conf_refused:  # else its names are not known, and each would be missed
             spec = self._with_presets(spec)
+            self._check_variables(spec, origin)
             self._check_values(spec)
         self._stop_at_faults()
         return spec
@@ -105,7 +125,9 @@ class _Loader:
             if len(data) > MAX_CONF_BYTES:
                 self.faults.append(Fault(name, 0, f"larger than {MAX_CONF_BYTES} bytes: not a conf file"))
                 return {}
-            return read_conf(data.decode(), name).templates
+            values = read_conf(data.decode(), name).templates
+            self.assigned[name] = set(values)
+            return values
         except ConfRefused as refused:
             self.faults += [Fault(each.file, each.line, each.message) for each in refused.faults]
             self.conf_refused = True
@@ -118,6 +140,13 @@ class _Loader:
     # Phases
 
     def _check_phase_keys(self) -> None:
+        for key, raw in self.added.items():
+            if key in self.manifest.value["phases"]:
+                self.overlay.fault(f"phase {key!r} stands in the manifest already", "adds", key)
+            if ("scripts" in raw) == ("halves" in raw):
+                self.overlay.fault(f"phase {key!r} must have either scripts or halves", "adds", key)
+            if "after" in raw:
+                self._known(str(raw["after"]), "adds", key, "after")
         for key in self.extras.get("phases", {}):
             self._known(key, "phases", key)
         for i, key in enumerate(self.extras.get("order", [])):
@@ -132,8 +161,7 @@ class _Loader:
             self.overlay.fault(f"no phase {key!r} in the manifest", *path)
 
     def _order_and_needs(self) -> tuple[list[str], dict[str, list[str]]]:
-        scripts = {key: self._scripts_of(key) for key in self.phases}
-        order = [str(key) for key in self.extras.get("order", [])] or default_order(scripts)
+        order = [str(key) for key in self.extras.get("order", [])] or self._default_order()
         for i, key in enumerate(order):
             if key in order[:i]:
                 self.overlay.fault(f"phase {key!r} stands in the order twice", "order", i)
@@ -149,40 +177,159 @@ class _Loader:
             self.overlay.fault(f"these phases wait for one another: {' -> '.join(cycle)}", "needs", cycle[0])
         return order, needs
 
-    def _scripts_of(self, key: str) -> list[str]:
-        return self.extras.get("phases", {}).get(key, {}).get("scripts") or self.phases[key]["scripts"]
+    def _default_order(self) -> list[str]:
+        """The order of the manifest; a script of a phase in parts that none of its parts runs is a fault."""
+        for key, parts in find_groups(self.phases).items():
+            run = {name for part in parts for name in self._scripts_of(part)}
+            for i, name in enumerate(self.phases[key].get("scripts", [])):
+                if name not in run:
+                    self._file_of(key).fault(
+                        f"phase {key!r} is run in its parts ({', '.join(parts)}), and none of them runs {name!r}",
+                        *self._path_of(key, "scripts", i),
+                    )
+        after = {key: str(raw.get("after", "")) for key, raw in self.added.items()}
+        return default_order(list(self.manifest.value["phases"]), after)
 
-    def _phase(self, key: str, needs: list[str]) -> PhaseSpec:
-        raw, extra = self.phases[key], self.extras.get("phases", {}).get(key, {})
-        outputs = extra.get("outputs") or raw.get("outputs", [])
-        file, path = (self.overlay, ("phases", key)) if "scripts" in extra else (self.manifest, ("phases", key))
-        for i, name in enumerate(self._scripts_of(key)):
-            self._check_script(name, file, *path, "scripts", i)
-        self._check_outputs(key, extra)
+    def _groups(self) -> dict[str, str]:
+        return {key: self._extra(key).get("title") or self._title(key) for key in find_groups(self.phases)}
+
+    def _extra(self, key: str) -> dict[str, Any]:
+        extra: dict[str, Any] = self.extras.get("phases", {}).get(key, {})
+        return extra
+
+    def _title(self, key: str) -> str:
+        return self.phases[key].get("description") or key
+
+    def _file_of(self, key: str, name: str = "") -> YamlFile:
+        """The file in which a phase's `name` stands."""
+        return self.overlay if key in self.added or name in self._extra(key) else self.manifest
+
+    def _path_of(self, key: str, *path: str | int) -> tuple[str | int, ...]:
+        return ("adds" if key in self.added and path[0] not in self._extra(key) else "phases", key, *path)
+
+    def _scripts_of(self, key: str) -> list[str]:
+        return self._extra(key).get("scripts") or self.phases[key].get("scripts", [])
+
+    def _outputs_of(self, key: str) -> list[str]:
+        return self._extra(key).get("outputs") or self.phases[key].get("outputs", [])
+
+    def _copies(self, key: str) -> dict[str, dict[str, str]]:
+        """Key of each copy of a phase that is run several times side by side -> the values in which they differ."""
+        given = self._extra(key).get("copies", [])
+        copies = {f"{key}-{i}": _as_text(values) for i, values in enumerate(given, 1)} or {key: {}}
+        for name in copies:
+            if name != key and name in self.phases:
+                self.overlay.fault(f"a copy would be called {name!r}, as another phase is", "phases", key, "copies")
+        return copies
+
+    def _phase(self, key: str, name: str, needs: list[str], values: dict[str, str]) -> PhaseSpec:
+        raw = self.phases[key] | self._extra(key)
+        for i, script in enumerate(self._scripts_of(key)):
+            self._check_script(script, self._file_of(key, "scripts"), *self._path_of(key, "scripts", i))
+        checks = self._checks(key, raw)
+        tested = {check.of for check in checks}
+        filled = {each: fill_placeholders(each, self.extras.get("placeholders", {})) for each in self._outputs_of(key)}
+        self._check_outputs(key)
+        exports, answers = self._exports(key, raw)
+        copy = f" ({name.rpartition('-')[2]} of {len(self._extra(key)['copies'])})" if name != key else ""
+        groups = find_groups(self.phases)
         return PhaseSpec(
-            key=key,
-            title=extra.get("title") or raw.get("description") or key,
-            per_species=raw.get("requires_species", False),
-            scripts=tuple(self._scripts_of(key)),
+            key=name,
+            title=(self._extra(key).get("title") or self._title(key)) + copy,
+            per_species=raw.get("requires_species", False) and not raw.get("joins", False),
+            scripts=tuple(self._scripts_of(key)) or (HALVES_SCRIPT,),
             needs=tuple(needs),
-            outputs=tuple(output for output in outputs if is_checkable(output)),
-            unchecked=tuple(output for output in outputs if not is_checkable(output)),
-            items=extra.get("items", ""),
+            outputs=tuple(output for output in filled.values() if is_checkable(output)),
+            unchecked=tuple(each for each, output in filled.items() if not is_checkable(output) and each not in tested),
+            items=raw.get("items", ""),
             required_vars=tuple(raw.get("required_vars", [])),
             optional_vars=tuple(raw.get("optional_vars", [])),
-            required_tools=tuple(extra.get("required_tools", raw.get("required_tools", []))),
-            optional=extra.get("optional", raw.get("optional", False)),
-            gathers=extra.get("gathers", False),
-            time_limit=extra.get("time_limit", ""),
+            required_tools=tuple(self._tools(key, raw)),
+            optional=raw.get("optional", False),
+            gathers=raw.get("gathers", False),
+            time_limit=raw.get("time_limit", ""),
+            group=next((whole for whole, parts in groups.items() if key in parts), ""),
+            joins=raw.get("joins", False),
+            exports=exports | values,
+            answers=answers,
+            checks=checks,
+            aside=tuple(raw.get("aside", [])),
+            halves=HalvesSpec(**raw["halves"]) if "halves" in raw else None,
         )
 
-    def _check_outputs(self, key: str, extra: dict[str, Any]) -> None:
-        for i, output in enumerate(extra.get("outputs", [])):
-            if not is_checkable(output):
-                self.overlay.fault(f"{output!r} is not a pattern below the work folder", "phases", key, "outputs", i)
-        items = extra.get("items", SERIES)
-        if SERIES not in items or not is_checkable(items):
-            self.overlay.fault(f"{items!r} must be a pattern with {SERIES} in it", "phases", key, "items")
+    def _tools(self, key: str, raw: dict[str, Any]) -> list[str]:
+        """Tools to be found before the phase starts: not those of conda environments, which the scripts activate."""
+        in_environments = raw.get("required_conda") and "required_tools" not in self._extra(key)
+        return [] if in_environments else raw.get("required_tools", [])
+
+    def _exports(self, key: str, raw: dict[str, Any]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+        given = raw.get("exports", {})
+        answers = {name: each for name, each in given.items() if isinstance(each, dict)}
+        gates = {gate.get("key") for gate in self.extras.get("gates", [])}
+        for name, each in answers.items():
+            if each["gate"] not in gates:
+                self.overlay.fault(f"{name}: there is no gate {each['gate']!r}", *self._path_of(key, "exports", name))
+        return _as_text({name: each for name, each in given.items() if name not in answers}), answers
+
+    def _checks(self, key: str, raw: dict[str, Any]) -> tuple[CheckSpec, ...]:
+        """How outputs in prose are tested; each must name one that the phase has."""
+        checks = []
+        for i, each in enumerate(raw.get("checks", [])):
+            path = self._path_of(key, "checks", i)
+            if each["of"] not in self._outputs_of(key):
+                self.overlay.fault(f"{each['of']!r} is not an output of phase {key!r}", *path, "of")
+            for name in ("file", "newer_than"):
+                if name in each and not is_checkable(each[name]):
+                    self.overlay.fault(f"{each[name]!r} is not a pattern below the work folder", *path, name)
+            if ("matches" in each) == ("newer_than" in each):
+                self.overlay.fault("a check needs either matches or newer_than", *path)
+            elif not _is_expression(each.get("matches", "")):
+                self.overlay.fault(f"{each['matches']!r} is not a regular expression", *path, "matches")
+            checks.append(CheckSpec(**each))
+        return tuple(checks)
+
+    def _check_outputs(self, key: str) -> None:
+        """What the overlay itself gives must be patterns; what a manifest has in prose is not checked."""
+        given = {"phases": self._extra(key), "adds": self.added.get(key, {})}
+        for where, raw in given.items():
+            for name in ("outputs", "aside"):
+                for i, output in enumerate(raw.get(name, [])):
+                    tested = {check["of"] for check in raw.get("checks", [])}
+                    filled = fill_placeholders(output, self.extras.get("placeholders", {}))
+                    if not is_checkable(filled) and output not in tested:
+                        self.overlay.fault(f"{output!r} is not a pattern below the work folder", where, key, name, i)
+            items = raw.get("items", SERIES)
+            if SERIES not in items or not is_checkable(items):
+                self.overlay.fault(f"{items!r} must be a pattern with {SERIES} in it", where, key, "items")
+            for name, path in raw.get("halves", {}).items():
+                if not is_checkable(path) or set(path) & set("*?["):
+                    self.overlay.fault(f"{path!r} is not a path below the work folder", where, key, "halves", name)
+
+    def _check_variables(self, spec: PipelineSpec, origin: dict[str, str]) -> None:
+        """Variables that a phase requires, or names its outputs by, and that no conf file of the pipeline assigns."""
+        shared = OWN_NAMES | self.assigned.get("pipeline.conf", set())
+        of_species = set().union(
+            *(names for name, names in self.assigned.items() if name != "pipeline.conf" and "/" not in name)
+        )
+        for phase in spec.phases:
+            key = origin[phase.key]
+            known = shared | {*phase.exports, *phase.answers, *phase.optional_vars}
+            if phase.per_species or phase.joins:
+                if not spec.species and spec.species_template is None:
+                    continue  # species are added later, with confs of their own
+                known = known | of_species | {"TM_LABEL"}
+            named = [("required_vars", i, name) for i, name in enumerate(phase.required_vars)]
+            filled = (fill_placeholders(each, self.extras.get("placeholders", {})) for each in self._outputs_of(key))
+            named += [
+                ("outputs", i, name)
+                for i, output in enumerate(filled)
+                if is_checkable(output)
+                for name in variables_in(output)
+            ]
+            for where, i, name in named:
+                if name not in known:
+                    file, path = self._file_of(key, where), self._path_of(key, where, i)
+                    file.fault(f"phase {key!r}: no conf file of this pipeline has a value {name}", *path)
 
     def _check_script(self, name: str, file: YamlFile, *path: str | int) -> None:
         scripts = self.folder / "scripts"
@@ -201,6 +348,15 @@ class _Loader:
                 f"{pattern!r} must be one pattern below the work folder whose * is the name", "tilt_series"
             )
         return pattern or "tomostar/*.tomostar"
+
+    def _excludes(self) -> Iterable[ExcludeSpec]:
+        for i, each in enumerate(self.extras.get("excludes", [])):
+            files, to = each["files"], each["to"]
+            if Path(files).name.count(SERIES) != 1 or not is_checkable(files) or set(files) & set("*?["):
+                self.overlay.fault(f"{files!r} must be one file's path, with {SERIES} in its name", "excludes", i)
+            if not is_checkable(to) or set(to) & set("*?[") or to.strip("/") == files.rpartition("/")[0]:
+                self.overlay.fault(f"{to!r} must be another folder below the work folder", "excludes", i, "to")
+            yield ExcludeSpec(files, to.rstrip("/"))
 
     # Gates
 
@@ -280,6 +436,14 @@ class _Loader:
 
 def _shallow(spec: PipelineSpec) -> dict[str, Any]:
     return {name: getattr(spec, name) for name in spec.__dataclass_fields__}
+
+
+def _is_expression(text: str) -> bool:
+    try:
+        re.compile(text)
+    except re.error:
+        return False
+    return True
 
 
 def _as_text(values: dict[str, Any]) -> dict[str, str]:

@@ -13,6 +13,19 @@ def is_checkable(output: str) -> bool:
     return bool(_PLAIN.match(output)) and not output.startswith("/") and ".." not in output.split("/")
 
 
+def fill_placeholders(output: str, placeholders: Mapping[str, str]) -> str:
+    """The output with `<species>` and the like as the variables that they stand for; unknown ones stay."""
+    for name, variable in placeholders.items():
+        output = output.replace(f"<{name}>", f"${{{variable}}}")
+    return output
+
+
+def below(work_dir: str, values: Mapping[str, str]) -> dict[str, str]:
+    """The values with paths below the work folder made relative to it, as patterns are."""
+    start = work_dir.rstrip("/") + "/"
+    return {name: value.removeprefix(start) for name, value in values.items()}
+
+
 def variables_in(pattern: str) -> list[str]:
     """Names of the variables in a pattern, as `${NAME}` or `$NAME`."""
     return [long or short for long, short in _VARIABLE.findall(pattern)]

@@ -6,11 +6,42 @@ from typing import Any
 
 
 @dataclass(frozen=True)
+class CheckSpec:
+    """How an output in prose is tested, by `file`, a pattern: what must stand in it, or what it must be newer than."""
+
+    of: str
+    file: str
+    matches: str = ""
+    newer_than: str = ""
+
+
+@dataclass(frozen=True)
+class ExcludeSpec:
+    """Where the file of a tilt series that is left out lies meanwhile: `files` has TS_XXX, `to` is a folder."""
+
+    files: str
+    to: str
+
+
+@dataclass(frozen=True)
+class HalvesSpec:
+    """A list of particles to be split at random, and the two lists that come of it: paths below the work folder."""
+
+    of: str
+    first: str
+    second: str
+
+
+@dataclass(frozen=True)
 class PhaseSpec:
     """One phase. `needs` are keys of phases; `outputs` are patterns relative to the work folder.
 
-    An output with TS_XXX is one for each tilt series. `unchecked` are outputs in prose, which nothing can look for.
-    `items` is the pattern that tells how many series are done, where it is not all of the outputs with TS_XXX.
+    An output with TS_XXX is one for each tilt series. `unchecked` are outputs in prose, which nothing can look for;
+    `checks` test others that are written in prose. `items` is the pattern that tells how many series are done, where it
+    is not all of the outputs with TS_XXX. `group` is the phase that it is a part of. `exports` are values of its
+    scripts' environment alone, `answers` those that a gate's decision gives: name -> {"gate", "answer"}. One that
+    `joins` is run once for all species, and is told the conf of the first. `aside` are patterns of what its start makes
+    out of date. `halves` is what Conductor does itself in place of a script.
     """
 
     key: str
@@ -27,11 +58,19 @@ class PhaseSpec:
     optional: bool = False
     gathers: bool = False
     time_limit: str = ""
+    group: str = ""
+    joins: bool = False
+    exports: dict[str, str] = field(default_factory=dict)
+    answers: dict[str, dict[str, str]] = field(default_factory=dict)
+    checks: tuple[CheckSpec, ...] = ()
+    aside: tuple[str, ...] = ()
+    halves: HalvesSpec | None = None
 
     @property
     def per_series(self) -> bool:
         """Whether its outputs are one for each tilt series."""
-        return bool(self.items) or any("TS_XXX" in pattern for pattern in self.outputs)
+        patterns = [*self.outputs, *(check.file for check in self.checks)]
+        return bool(self.items) or any("TS_XXX" in pattern for pattern in patterns)
 
 
 @dataclass(frozen=True)
@@ -89,6 +128,8 @@ class PipelineSpec:
     species: dict[str, dict[str, str]] = field(default_factory=dict)  # label -> its conf as it is
     species_from: str = "species_*.conf"  # how their files are called; * is the label
     species_template: dict[str, str] | None = None  # species.conf, for labels without a conf of their own
+    excludes: tuple[ExcludeSpec, ...] = ()
+    groups: dict[str, str] = field(default_factory=dict)  # key -> title of phases that are run in parts
 
     @cached_property
     def by_key(self) -> dict[str, PhaseSpec]:
@@ -117,7 +158,7 @@ class PipelineSpec:
     def from_json(cls, data: dict[str, Any]) -> "PipelineSpec":
         return cls(
             title=data["title"],
-            phases=tuple(PhaseSpec(**_tuples(each)) for each in data["phases"]),
+            phases=tuple(_phase(each) for each in data["phases"]),
             gates=tuple(GateSpec(**each) for each in data["gates"]),
             fields=tuple(FieldSpec(**_tuples(each)) for each in data["fields"]),
             presets=tuple(PresetSpec(**each) for each in data["presets"]),
@@ -126,7 +167,15 @@ class PipelineSpec:
             species=dict(sorted(data["species"].items())),  # PostgreSQL keeps JSON, but not the order of its keys
             species_from=data["species_from"],
             species_template=data["species_template"],
+            excludes=tuple(ExcludeSpec(**each) for each in data.get("excludes", [])),
+            groups=data.get("groups", {}),
         )
+
+
+def _phase(data: dict[str, Any]) -> PhaseSpec:
+    checks = tuple(CheckSpec(**each) for each in data.get("checks", []))
+    halves = HalvesSpec(**data["halves"]) if data.get("halves") else None
+    return PhaseSpec(**_tuples(data) | {"checks": checks, "halves": halves})
 
 
 def _tuples(data: dict[str, Any]) -> dict[str, Any]:

@@ -132,8 +132,14 @@ class Board:
         return self.spec.by_key[phase.key]
 
     def is_free(self, phase: Phase) -> bool:
-        """Whether everything that the phase needs has been passed and is not to be run again."""
-        return all(is_passed(needed) for needed in self.needs[phase.pk])
+        """Whether everything that the phase needs has been passed and is not to be run again.
+
+        A phase that is skipped stands for what it needs itself: it may be skipped long before that is done.
+        """
+        return all(
+            is_passed(needed) and (needed.state != PhaseState.SKIPPED or self.is_free(needed))
+            for needed in self.needs[phase.pk]
+        )
 
     def is_finished(self) -> bool:
         return all(is_passed(phase) for phase in self.phases)

@@ -1,6 +1,6 @@
 """Begins a run: everything that can be refused is refused before anything is written."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
@@ -13,14 +13,16 @@ from record.errors import BadInput
 from record.services import Author, record_event
 from runs.models import Phase, Pipeline, Run, Species
 from runs.pipeline.snapshot import snapshot_pipeline
-from runs.pipeline.spec import PipelineSpec, PresetSpec, spec_of
+from runs.pipeline.spec import PhaseSpec, PipelineSpec, PresetSpec, spec_of
 from runs.services.board import lock_run
 from runs.services.conf_values import check_conf, check_species_conf
 from runs.services.engine import advance
 from runs.services.folder import lay_out
 from runs.services.naming import clean_labels, clean_run_name
 from runs.services.values import species_defaults
+from runs.states import PhaseState
 
+NOT_WANTED = "Optional, and not asked for when the run began. Run it again to have it done."
 CHECK_TIMEOUT_S = 20
 LAY_OUT_S = 30
 
@@ -36,11 +38,13 @@ def create_run(
     conf: Mapping[str, object],
     species: list[str],
     preset: str = "",
+    optional: Sequence[str] = (),
 ) -> Run:
     """Begin a run of `pipeline` in `work_dir` on `target`, and let it go as far as its first gate or phase.
 
     `conf` holds values of pipeline.conf, which go over those of the preset; `species` the labels, a lane each (with
-    none, the phases that all share are run alone). Raises BadInput (or PipelineFaults) in words, and nothing is
+    none, the phases that all share are run alone); `optional` the keys of optional phases that are wanted: others of
+    them are skipped, and can be run later all the same. Raises BadInput (or PipelineFaults) in words, and nothing is
     written, where anything can't be used.
     """
     user = _operator(author, lab_id)
@@ -51,6 +55,7 @@ def create_run(
     _check_unused(target, folder)
     snapshot = snapshot_pipeline(pipeline)
     spec = spec_of(snapshot)
+    _check_optional(spec, optional)
     chosen = _find_preset(spec, preset)
     values = check_conf(spec, {**chosen.conf, **conf})
     species_values = _species_values(spec, labels, chosen)
@@ -69,7 +74,7 @@ def create_run(
     with longer(LAY_OUT_S):  # it has just answered
         lay_out(run)
     with transaction.atomic():
-        _insert(run, spec, species_values, author)
+        _insert(run, spec, species_values, author, optional)
         advance(lock_run(run.pk))
     run.refresh_from_db()
     return run
@@ -150,7 +155,21 @@ def _check_folder(shell: Shell, target: Target, folder: str) -> None:
         raise BadInput(f"The folder {folder} {what} on target {target.name} (see {there}).")
 
 
-def _insert(run: Run, spec: PipelineSpec, species_values: dict[str, dict[str, str]], author: Author) -> None:
+def _check_optional(spec: PipelineSpec, keys: Sequence[str]) -> None:
+    known = [phase.key for phase in spec.phases if phase.optional]
+    if unknown := [key for key in keys if key not in known]:
+        raise BadInput(
+            f"{unknown[0]!r} is no optional phase of this pipeline; there are: {', '.join(known) or 'none'}."
+        )
+
+
+def _insert(
+    run: Run,
+    spec: PipelineSpec,
+    species_values: dict[str, dict[str, str]],
+    author: Author,
+    optional: Sequence[str],
+) -> None:
     """The run with its species and phases; in the caller's transaction."""
     try:
         with transaction.atomic():
@@ -163,7 +182,7 @@ def _insert(run: Run, spec: PipelineSpec, species_values: dict[str, dict[str, st
     lanes: list[Species] = []
     for position, (label, values) in enumerate(species_values.items()):
         lanes.append(Species.objects.create(run=run, label=label, conf=values, position=position))
-    _insert_phases(run, spec, lanes)
+    _insert_phases(run, spec, lanes, optional)
     record_event(
         lab_id=run.lab_id,
         kind="run.create",
@@ -173,9 +192,21 @@ def _insert(run: Run, spec: PipelineSpec, species_values: dict[str, dict[str, st
     )
 
 
-def _insert_phases(run: Run, spec: PipelineSpec, lanes: list[Species]) -> None:
+def _is_left_out(phase: PhaseSpec, optional: Sequence[str]) -> bool:
+    return phase.optional and phase.key not in optional
+
+
+def _insert_phases(run: Run, spec: PipelineSpec, lanes: list[Species], optional: Sequence[str]) -> None:
     rows = [
-        Phase(run=run, species=lane, key=phase.key, title=phase.title[:300], position=position, optional=phase.optional)
+        Phase(
+            run=run,
+            species=lane,
+            key=phase.key,
+            title=phase.title[:300],
+            position=position,
+            optional=phase.optional,
+            **({"state": PhaseState.SKIPPED, "reason": NOT_WANTED} if _is_left_out(phase, optional) else {}),
+        )
         for position, phase in enumerate(spec.phases)
         for lane in (lanes if phase.per_species else [None])
     ]

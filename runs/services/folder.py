@@ -12,7 +12,7 @@ from runs.pipeline.spec import PipelineSpec
 from runs.services.looking import look_for
 from runs.services.tools import lay_out_tools
 from runs.services.values import EXCLUDED_FILE, PIPELINE_FOLDER, own_species_values, pipeline_conf, species_conf
-from runs.services.verify import find_outputs
+from runs.services.verify import find_files, find_outputs
 
 MOVE_TIMEOUT_S = 120
 MOVED_AT_ONCE = 500
@@ -84,18 +84,22 @@ def _species_confs(run: Run, spec: PipelineSpec) -> list[ConfFile]:
 def set_aside(phase: Phase, spec: PipelineSpec, series: list[str]) -> None:
     """Move what the phase made before out of its way, where it is to be run afresh; nothing is ever deleted.
 
+    What others have made, and its start makes out of date, goes the same way, by the overlay's `aside`.
     Of all the run's tilt series, `series`, excluded ones too: a later phase would find it, and once the series is
     included again it would count as done.
     """
-    if not phase.afresh:
-        return
     run = phase.run
     shell = shell_for(run.target)
+    look = look_for(phase, spec, series)
+    paths = find_outputs(shell, look) if phase.afresh else []
+    paths += find_files(shell, look, spec.by_key[phase.key].aside)
+    if not paths:
+        return
     kept = (
         f"{run.work_dir}/{SUPERSEDED}/{phase.key}{'_' + phase.species.label if phase.species else ''}.{phase.attempt}"
     )
     by_folder: dict[str, list[str]] = {}
-    for path in find_outputs(shell, look_for(phase, spec, series)):
+    for path in paths:
         by_folder.setdefault(path.rpartition("/")[0], []).append(path)
     for folder, paths in by_folder.items():
         shell.make_folder(f"{kept}/{folder}")

@@ -20,6 +20,7 @@ from runs.services.board import Board, SeriesNames, lock_run, series_names
 from runs.services.folder import set_aside, write_files
 from runs.services.looking import completion, look_for
 from runs.services.moves import REASON_CHARS, fail_phase, move
+from runs.services.placing import place_series
 from runs.services.precheck import check_before_start
 from runs.services.steps import plan_step
 from runs.services.verify import count_done
@@ -99,6 +100,7 @@ def _get_ready(phase: Phase, names: SeriesNames) -> Ready:
         return Ready(problems)
     write_files(phase.run, spec, names.excluded)
     set_aside(phase, spec, sorted([*names.active, *names.excluded]))
+    place_series(phase, spec, names)
     point("phase_prepared", phase.uuid)
     return Ready([], *count_done(shell_for(phase.run.target), look_for(phase, spec, names.active)))
 

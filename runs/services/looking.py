@@ -1,12 +1,13 @@
 """What lies in a run's folder for a phase, seen with the run's values and tilt series. Reads only."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from jobs.shells import shell_for
 from runs.models import Phase
+from runs.pipeline.outputs import below
 from runs.pipeline.spec import PipelineSpec
 from runs.services.board import series_names
-from runs.services.values import resolved_values
+from runs.services.exports import values_for
 from runs.services.verify import Finding, Look, find_series, verify_outputs
 from runs.states import Completion
 
@@ -27,7 +28,7 @@ def look_at(phase: Phase, spec: PipelineSpec) -> Gathered:
     found = [] if phase.species_id else find_series(shell, run.work_dir, spec.tilt_series)
     known = series_names(run)
     active = sorted({*known.active, *found} - {*known.excluded})
-    look = look_for(phase, spec, active)
+    look = replace(look_for(phase, spec, active), excluded=known.excluded)
     return Gathered(names=found, finding=verify_outputs(shell, look))
 
 
@@ -36,7 +37,7 @@ def look_for(phase: Phase, spec: PipelineSpec, series: list[str]) -> Look:
     return Look(
         work_dir=phase.run.work_dir,
         phase=spec.by_key[phase.key],
-        values=resolved_values(spec, phase.run, phase.species),
+        values=below(phase.run.work_dir, values_for(phase, spec)),
         series=series,
         gates=spec.gates_at(phase.key, "after"),
     )

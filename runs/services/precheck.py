@@ -6,8 +6,9 @@ from record.errors import BadInput
 from runs.models import Phase, Run
 from runs.pipeline.spec import PhaseSpec, PipelineSpec
 from runs.services.conf_checks import phase_faults
+from runs.services.exports import exported_values, species_for, values_for
 from runs.services.steps import script_text, step_resources
-from runs.services.values import resolved_values, species_file
+from runs.services.values import species_file
 
 TOOL_TIMEOUT_S = 30
 LIST_MISSING = 'for tool in "$@"; do command -v -- "$tool" >/dev/null || echo "$tool"; done'
@@ -17,17 +18,26 @@ def check_before_start(phase: Phase, spec: PipelineSpec) -> list[str]:
     """Why the phase can't be started, in words; an empty list where it can."""
     run, phase_spec = phase.run, spec.by_key[phase.key]
     work_dir = within_roots(run.target, run.work_dir)
-    values = resolved_values(spec, run, phase.species)
+    values = values_for(phase, spec)
     problems = [
         f"{name} has no value: set it in {_where(spec, phase, name)}"
         for name in phase_spec.required_vars
         if not values.get(name)
     ]
-    problems += phase_faults(spec, run, phase.species, phase_spec)
+    problems += phase_faults(spec, run, species_for(phase, phase_spec), phase_spec)
     problems += _script_problems(run, phase_spec)
+    problems += _answer_problems(phase, phase_spec)
     if not problems:
         problems += _tool_problems(run, phase_spec, work_dir)
     return problems
+
+
+def _answer_problems(phase: Phase, spec: PhaseSpec) -> list[str]:
+    try:
+        exported_values(phase, spec)
+    except BadInput as error:
+        return [error.message]
+    return []
 
 
 def _where(spec: PipelineSpec, phase: Phase, name: str) -> str:
@@ -40,7 +50,7 @@ def _script_problems(run: Run, spec: PhaseSpec) -> list[str]:
     problems = []
     for name in spec.scripts:
         try:
-            step_resources(run, spec, script_text(run, name))
+            step_resources(run, spec, script_text(run, spec, name))
         except OSError as error:
             problems.append(f"script {name} of the snapshot can't be read: {error.strerror}")
         except BadInput as error:

@@ -10,6 +10,8 @@ from runs.models import Phase, Run
 from runs.pipeline.snapshot import folder_of
 from runs.pipeline.spec import PhaseSpec, spec_of
 from runs.services.board import Board
+from runs.services.exports import exported_values, species_for
+from runs.services.halves import HALVES_TEXT, halves_environment
 from runs.services.tools import python_on
 from runs.services.values import PIPELINE_FOLDER, species_file
 from runs.states import PhaseState
@@ -22,7 +24,7 @@ def plan_step(board: Board, phase: Phase, step: int) -> Job:
     """Plan the job of a phase's script number `step` (from 0); in the caller's transaction."""
     spec = board.spec_for(phase)
     name = spec.scripts[step]
-    script = script_text(board.run, name)
+    script = script_text(board.run, spec, name)
     return plan_job(
         target=board.run.target,
         name=f"{board.run.name}: {phase.named}, {name}"[:200],
@@ -30,7 +32,7 @@ def plan_step(board: Board, phase: Phase, step: int) -> Job:
         script=script,
         script_name=name.rsplit("/", 1)[-1],
         work_dir=board.run.work_dir,
-        environment=environment_of(board.run, phase, board.excluded),
+        environment=environment_of(board.run, phase, spec, board.excluded),
         purpose=PURPOSE,
         step=step,
         attempt=phase.attempt,
@@ -39,8 +41,11 @@ def plan_step(board: Board, phase: Phase, step: int) -> Job:
     )
 
 
-def environment_of(run: Run, phase: Phase, excluded: list[str]) -> dict[str, str]:
-    """What a phase's scripts are told by their environment; `excluded` are names of tilt series."""
+def environment_of(run: Run, phase: Phase, spec: PhaseSpec, excluded: list[str]) -> dict[str, str]:
+    """What a phase's scripts are told by their environment; `excluded` are names of tilt series.
+
+    BadInput where a gate that gives one of the values has not been answered.
+    """
     folder = f"{run.work_dir}/{PIPELINE_FOLDER}"
     environment = {
         "SKILL_DIR": folder,
@@ -48,10 +53,12 @@ def environment_of(run: Run, phase: Phase, excluded: list[str]) -> dict[str, str
         "EXCLUDED_SERIES": " ".join(excluded),
         "CONDUCTOR_PHASE": phase.key,
     }
-    if phase.species is not None:
-        environment["SPECIES_CONF"] = f"{folder}/{species_file(spec_of(run.snapshot), phase.species.label)}"
+    species = species_for(phase, spec)
+    if species is not None:
+        environment["SPECIES_CONF"] = f"{folder}/{species_file(spec_of(run.snapshot), species.label)}"
     environment["PYTHON"] = python_on(run.target)  # it has numpy; the target's environment lines may differ
-    return environment
+    environment |= exported_values(phase, spec)
+    return environment | (halves_environment(phase, spec) if spec.halves else {})
 
 
 def plan_due_steps(board: Board) -> int:
@@ -75,8 +82,10 @@ def _is_over(job: Job | None) -> bool:
     return job is not None and job.state == JobState.SUCCEEDED and job.final_handled
 
 
-def script_text(run: Run, name: str) -> str:
-    """The text of one of the pipeline's scripts, as it is in the run's snapshot."""
+def script_text(run: Run, spec: PhaseSpec, name: str) -> str:
+    """The text of one of a phase's scripts, as it is in the run's snapshot, or our own that splits a list."""
+    if spec.halves:
+        return HALVES_TEXT
     path = folder_of(run.snapshot.digest) / "scripts" / name
     return path.read_text(encoding="utf-8", errors="replace")
 

@@ -4,6 +4,7 @@ import re
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from jobs.printed import printed
@@ -11,6 +12,7 @@ from jobs.shells import FileFact, Shell
 from record.errors import AdapterError, BadInput
 from runs.pipeline.outputs import SERIES, expand
 from runs.pipeline.spec import GateSpec, PhaseSpec
+from runs.services.prose import checked
 
 SERIES_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,119}\Z")
 MRC_SUFFIXES = frozenset({".mrc", ".mrcs", ".st", ".ali", ".rec", ".map"})
@@ -22,20 +24,25 @@ SHOWN = 8
 
 @dataclass(frozen=True)
 class Look:
-    """What to look for: a phase's outputs, for the tilt series that are taken along."""
+    """What to look for: a phase's outputs, for the tilt series that are taken along; `excluded` are the others."""
 
     work_dir: str
     phase: PhaseSpec
     values: Mapping[str, str]
     series: Sequence[str]
     gates: Sequence[GateSpec] = ()
+    excluded: Sequence[str] = ()
 
 
 @dataclass
 class Finding:
-    """What was found. `problems` are in words; none means that the phase's outputs are there and whole."""
+    """What was found. `problems` are in words; none means that the phase's outputs are there and whole.
+
+    `unchecked` are outputs that nothing was looked for: in prose, or with a value that isn't set.
+    """
 
     problems: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
     done: int = 0
     total: int = 0
     outputs: dict[str, list[str]] = field(default_factory=dict)
@@ -62,8 +69,12 @@ def verify_outputs(shell: Shell, look: Look) -> Finding:
     """
     finding = Finding()
     wanted = _wanted(look)
-    found = shell.glob(look.work_dir, [pattern for _, pattern in wanted])
+    found = _found(shell, look, wanted)
     bad: set[str] = set()
+    finding.unchecked = [
+        *look.phase.unchecked,
+        *(each for each in look.phase.outputs if not _can_be_filled(each, look)),
+    ]
     for series, pattern in wanted:
         faults = _faults(shell, look.work_dir, pattern, found[pattern])
         if faults:
@@ -71,7 +82,13 @@ def verify_outputs(shell: Shell, look: Look) -> Finding:
             finding.problems += faults
         paths = [_shown(look.work_dir, fact.path) for fact in found[pattern][:PATHS_KEPT]]
         finding.outputs.setdefault(series, []).extend(paths)
+    checks = checked(shell, look.work_dir, look.phase.checks, look.values, look.series)
+    for series, of, faults in checks:
+        if faults:
+            bad.add(series or of)
+            finding.problems += faults
     units = set(look.series) if look.phase.per_series else {pattern for _, pattern in wanted}
+    units |= {check.of for check in look.phase.checks if SERIES not in check.file} - set(look.series)
     finding.total = len(units)
     finding.done = len(units - bad)
     if look.phase.per_series and not look.series:
@@ -83,7 +100,7 @@ def verify_outputs(shell: Shell, look: Look) -> Finding:
 def count_done(shell: Shell, look: Look) -> tuple[int, int]:
     """(done, total) without looking into files: tilt series whose outputs are there and not empty, or outputs."""
     wanted = _wanted(look, progress=True)
-    found = shell.glob(look.work_dir, [pattern for _, pattern in wanted])
+    found = _found(shell, look, wanted)
     units: dict[str, bool] = {}
     for series, pattern in wanted:
         there = any(fact.size_bytes for fact in found[pattern])
@@ -96,6 +113,13 @@ def count_done(shell: Shell, look: Look) -> tuple[int, int]:
 def find_outputs(shell: Shell, look: Look) -> list[str]:
     """Every output of the phase that is there, relative to the work folder, each once."""
     found = shell.glob(look.work_dir, [pattern for _, pattern in _wanted(look)])
+    return sorted({_relative(look.work_dir, fact.path) for facts in found.values() for fact in facts})
+
+
+def find_files(shell: Shell, look: Look, patterns: Sequence[str]) -> list[str]:
+    """Every file that one of the patterns fits, relative to the work folder, each once."""
+    filled = [pattern for each in patterns if (pattern := expand(each, look.values)) is not None]
+    found = shell.glob(look.work_dir, filled)
     return sorted({_relative(look.work_dir, fact.path) for facts in found.values() for fact in facts})
 
 
@@ -115,6 +139,28 @@ def _wanted(look: Look, *, progress: bool = False) -> list[tuple[str, str]]:
         names = look.series if SERIES in pattern else [""]
         wanted += [(name, expand(pattern, look.values, series=name)) for name in names]
     return [(name, pattern) for name, pattern in wanted if pattern is not None]
+
+
+def _can_be_filled(pattern: str, look: Look) -> bool:
+    return expand(pattern, look.values, series=SERIES) is not None
+
+
+def _found(shell: Shell, look: Look, wanted: Sequence[tuple[str, str]]) -> dict[str, list[FileFact]]:
+    """pattern -> what fits it, without what is another series': `Position_1_*` fits files of `Position_1_2` too."""
+    found = shell.glob(look.work_dir, [pattern for _, pattern in wanted])
+    names = [*look.series, *look.excluded]
+    for series, pattern in wanted:
+        longer = [name for name in names if series and name != series and name.startswith(series)]
+        if longer:
+            others = [f"{look.work_dir}/{pattern.replace(series, name)}" for name in longer]
+            found[pattern] = [fact for fact in found[pattern] if not any(_fits(fact.path, each) for each in others)]
+    return found
+
+
+def _fits(path: str, pattern: str) -> bool:
+    """Whether a pattern fits a path; its wildcards don't reach over a slash."""
+    parts, wanted = path.split("/"), pattern.split("/")
+    return len(parts) == len(wanted) and all(fnmatchcase(*pair) for pair in zip(parts, wanted, strict=True))
 
 
 def _faults(shell: Shell, work_dir: str, pattern: str, facts: list[FileFact]) -> list[str]:

@@ -8,7 +8,7 @@ from record.errors import BadInput
 from record.models import Event
 from record.services import Author, strike_statement
 from record.tests.factories import make_person
-from runs.services.control import skip_phase
+from runs.services.control import run_again_from, skip_phase
 from runs.tests.factories import MANIFEST, Bench, phase_of, states, trace, write_pipeline
 
 
@@ -36,7 +36,7 @@ def test_a_struck_reason_is_gone_from_the_phase_too(bench: Bench) -> None:
 def test_an_optional_one_needs_none(bench: Bench) -> None:
     manifest = MANIFEST.replace("description: Average", "description: Average\n    optional: true")
     write_pipeline(bench.folder / "pipeline", **{"scripts/manifest.yml": manifest})
-    run = bench.begin()
+    run = bench.begin(optional=["3b"])
     for label in ("alpha", "beta"):
         skip_phase(phase=phase_of(run, "3b", label), author=bench.operator)
     bench.drive()
@@ -54,3 +54,26 @@ def test_skipping_at_a_gate_withdraws_it_and_work_goes_on(bench: Bench) -> None:
     assert Gate.objects.get().state == "withdrawn"
     assert states(run)["3a (alpha)"] == "ready"
     assert phase_of(run, "2").reason == "Skipped by operator: nobody has time"
+
+
+def test_one_skipped_before_its_turn_lets_nothing_begin_early(bench: Bench) -> None:
+    run = bench.begin()
+    skip_phase(phase=phase_of(run, "2"), author=bench.operator, reason="nobody has time")
+    assert states(run)["3a (alpha)"] == "pending", "phase 1, which 2 waits for, is not done"
+    bench.drive()
+    assert states(run)["3a (alpha)"] == "done"
+
+
+def test_an_optional_one_that_is_not_wanted_is_skipped_and_can_be_run_later(bench: Bench) -> None:
+    manifest = MANIFEST.replace("description: Average", "description: Average\n    optional: true")
+    write_pipeline(bench.folder / "pipeline", **{"scripts/manifest.yml": manifest})
+    run = bench.begin()
+    assert states(run)["3b (alpha)"] == "skipped"
+    with pytest.raises(BadInput, match="'9' is no optional phase of this pipeline; there are: 3b"):
+        bench.begin("other", optional=["9"])
+    bench.drive()
+    bench.approve("look")
+    bench.drive()
+    run_again_from(phase=phase_of(run, "3b", "alpha"), author=bench.operator)
+    bench.drive()
+    assert trace(run)[-1] == "average alpha" and states(run)["3b (beta)"] == "skipped"

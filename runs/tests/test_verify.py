@@ -11,7 +11,7 @@ import pytest
 from jobs.shells import FileFact, LocalShell
 from record.errors import BadInput
 from runs.pipeline.outputs import expand, is_checkable
-from runs.pipeline.spec import GateSpec, PhaseSpec
+from runs.pipeline.spec import CheckSpec, GateSpec, PhaseSpec
 from runs.services.control import retry_phase
 from runs.services.verify import Look, count_done, find_series, mrc_faults, verify_outputs
 from runs.tests.factories import HEAD, RECON, Bench, phase_of, states, trace, write_pipeline
@@ -156,3 +156,51 @@ def test_a_line_end_is_no_part_of_a_series_name(tmp_path: Path) -> None:
     (tmp_path / "TS_001\n.mdoc").write_text("x")
     with pytest.raises(BadInput, match="can't be used"):
         find_series(SHELL, str(tmp_path), "*.mdoc")
+
+
+def test_files_of_a_series_are_not_those_of_one_whose_name_begins_alike(tmp_path: Path) -> None:
+    (tmp_path / "Position_1_2_4.00Apx.txt").write_text("x")
+    names = ["Position_1", "Position_1_2"]
+    found = verify_outputs(SHELL, look(tmp_path, "TS_XXX_*Apx.txt", series=names))
+    assert found.problems == ["Position_1_*Apx.txt is missing"] and (found.done, found.total) == (1, 2)
+
+    excluded = look(tmp_path, "TS_XXX_*Apx.txt", series=names[:1], excluded=names[1:])
+    assert verify_outputs(SHELL, excluded).problems == ["Position_1_*Apx.txt is missing"]
+    assert count_done(SHELL, excluded) == (0, 1)
+
+
+def test_what_is_written_in_prose_is_tested_as_the_overlay_says(tmp_path: Path) -> None:
+    aligned = CheckSpec("x.xml (with alignment data)", "TS_XXX.xml", matches="<AxisOffsetX>[^<]*[1-9]")
+    phase = PhaseSpec("4", "Import", False, ("x.slurm",), checks=(aligned,))
+    wanted = Look(str(tmp_path), phase, {}, ["TS_1", "TS_2", "TS_3"])
+    (tmp_path / "TS_1.xml").write_text("<AxisOffsetX>0\n3.5</AxisOffsetX>")
+    (tmp_path / "TS_2.xml").write_text("<AxisOffsetX>0\n0</AxisOffsetX><Dose>7</Dose>", encoding="utf-16")
+
+    found = verify_outputs(SHELL, wanted)
+    assert found.problems == ["TS_2.xml has nothing in it of 'x.xml (with alignment data)'", "TS_3.xml is missing"]
+    assert (found.done, found.total) == (1, 3)
+
+    for name in ("TS_2", "TS_3"):
+        (tmp_path / f"{name}.xml").write_text("<AxisOffsetX>0\n3.5</AxisOffsetX>", encoding="utf-16")
+    assert verify_outputs(SHELL, wanted).problems == []
+
+
+def test_what_must_have_been_done_since_is_newer(tmp_path: Path) -> None:
+    updated = CheckSpec("Updated settings", "a.settings", newer_than="*_ali.mrc")
+    phase = PhaseSpec("3.5", "Update", False, ("x.slurm",), checks=(updated,))
+    for name, at_s in (("a.settings", 1000), ("TS_1_ali.mrc", 2000)):
+        (tmp_path / name).write_text("x")
+        os.utime(tmp_path / name, (at_s, at_s))
+    wanted = Look(str(tmp_path), phase, {}, [])
+
+    expected = "a.settings is older than TS_1_ali.mrc, so that 'Updated settings' is not done"
+    found = verify_outputs(SHELL, wanted)
+    assert found.problems == [expected] and (found.done, found.total) == (0, 1)
+    os.utime(tmp_path / "a.settings", (3000, 3000))
+    found = verify_outputs(SHELL, wanted)
+    assert (found.problems, found.done, found.total) == ([], 1, 1)
+
+
+def test_what_nothing_was_looked_for_is_said(tmp_path: Path) -> None:
+    found = verify_outputs(SHELL, look(tmp_path, "${NOWHERE}/x.txt"))
+    assert (found.problems, found.unchecked, found.total) == ([], ["${NOWHERE}/x.txt"], 0)
