@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from django.conf import settings
 
@@ -13,12 +12,13 @@ from gates.models import Gate
 from gates.states import GateState
 from jobs.models import Job
 from jobs.states import JobState
+from record.models import Event
 from runs.models import Run, TiltSeries
 from runs.pipeline.load import load_pipeline
 from runs.states import RunState
-from runs.tests.factories import Bench, states, trace
-from runs.tests.opus_et import tools
-from runs.tests.opus_et.folder import SERIES, SPECIES, write_data, write_folder, write_tools
+from runs.tests.factories import Bench, states
+from runs.tests.opus_et.folder import SPECIES, write_data, write_folder, write_tools
+from runs.tests.opus_et.seeing import EXCLUDED, answers_to, check_outcome
 
 REAL = Path(settings.BASE_DIR).parents[1] / "shared/realdata/cryoet/opus-et-agent/manifest.yml"
 SHARED = ["1", "2", "3a", "3b", "3.5", "4", "5a", "5b"]
@@ -85,71 +85,37 @@ def begin(bench: Bench, folder: Path, **changes: Any) -> Run:
 
 def test_from_phase_1_to_m(bench: Bench, folder: Path) -> None:
     run = begin(bench, folder)
-
-    bench.approve("setup", **Gate.objects.get(key="setup").suggestion)
-    bench.drive()
-    assert {states(run)[key] for key in SHARED[:-1]} == {"done"}, reasons(run)
-    gate = Gate.objects.get(key="alignment_qc", state=GateState.OPEN)
-    rows = gate.suggestion["series"]
-    assert set(rows) == set(SERIES)
-    rows |= {name: {"verdict": "good", "keep": True, "note": ""} for name in SERIES}
-    rows["TS_03"] = {"verdict": "bad", "keep": False, "note": "drift"}
-    bench.answer(gate, reason="TS_03 drifts", series=rows)
-    pass_lanes(bench)
-
-    run = Run.objects.get(pk=run.pk)
-    assert run.state == RunState.DONE, reasons(run)
-    work = Path(run.work_dir)
-    assert TiltSeries.objects.get(name="TS_03").excluded_by is not None
-    assert not list(work.glob("template_matching/*/jobs/TS_03")) and not list(work.glob("subtomo_*/TS_03"))
-    assert (work / "tomostar/excluded/TS_03.tomostar").exists()
-    assert trace(run).count("warp_m_setup ribosome") == 1 and trace(run).count("warp_m_refine ribosome") == 1
-    for label in SPECIES:
-        check_species(work, label)
-    check_jobs(run)
-
-
-def pass_lanes(bench: Bench) -> None:
-    """Answer whatever is asked of the species, until nothing moves any more."""
-    answers: dict[str, dict[str, Any]] = {
-        "tm_params": {"remark": ""},
-        "state_selection": {"clusters": "0 2", "remark": ""},
-        "refine": {"remark": ""},
-    }
     for _ in range(20):
         bench.drive()
         gates = list(Gate.objects.filter(state=GateState.OPEN))
         if not gates:
-            return
+            break
         for gate in gates:
-            bench.answer(gate, **answers.get(gate.key, gate.suggestion))
+            answers, reason = answers_to(gate)
+            bench.answer(gate, reason=reason, **answers)
 
-
-def check_species(work: Path, label: str) -> None:
-    """Half-sets that share no particle and miss none; half-maps that are the phantom, each with noise of its own."""
-    import mrcfile
-
-    halves = [tools.rows_of(work / f"warp_tiltseries/{label}_matching_subset{half}.star") for half in "12"]
-    selected = tools.rows_of(work / f"sel_{label}.star")
-    assert sorted([*halves[0], *halves[1]]) == sorted(selected) and abs(len(halves[0]) - len(halves[1])) <= 1
-    facts = json.loads((work / f"warp_tiltseries/{label}_matching_subset1.json").read_text())
-    jobs = Job.objects.filter(script_name="split_halves.slurm")
-    [job] = [job for job in jobs if job.environment["SPECIES_CONF"].endswith(f"species_{label}.conf")]
-    assert str(facts["seed"]) == job.environment["HALVES_SEED"] and sum(facts["particles"]) == len(selected)
-    maps = [mrcfile.read(work / f"opuset/{label}/{label}_half{half}.mrc") for half in "12"]
-    truth = tools.phantom(label)
-    noise = [np.std(half - truth) for half in maps]
-    assert noise == pytest.approx([tools.NOISE / np.sqrt(2)] * 2, rel=0.1), "the mean of two parts"
-    assert np.corrcoef((maps[0] - truth).ravel(), (maps[1] - truth).ravel())[0, 1] < 0.1
-    assert (work / f"warp_tiltseries/{label}_matching_refined.star").exists()
+    run = Run.objects.get(pk=run.pk)
+    assert run.state == RunState.DONE, reasons(run)
+    assert TiltSeries.objects.get(name=EXCLUDED).excluded_by is not None
+    check_outcome(Path(run.work_dir), SPECIES)
+    check_jobs(run)
 
 
 def check_jobs(run: Run) -> None:
-    twins = Job.objects.filter(script_name="train_opuset_fixed.slurm").order_by("environment__FIXED_SUBSET_LABEL")
+    """Which half is which stands in the environment alone, and the seed is that which the result names."""
+    twins = Job.objects.filter(script_name="train_opuset_fixed.slurm")
     assert sorted(job.environment["FIXED_SUBSET_LABEL"] for job in twins) == ["1", "1", "2", "2"]
-    conf = (Path(run.work_dir) / ".conductor/pipeline/species_fas.conf").read_text()
-    assert "FIXED_SUBSET_LABEL" not in conf
+    assert "FIXED_SUBSET_LABEL" not in (Path(run.work_dir) / ".conductor/pipeline/species_fas.conf").read_text()
     assert states(run)["8a (fas)"] == "skipped"
+    for label in SPECIES:
+        jobs = Job.objects.filter(script_name="split_halves.slurm")
+        [job] = [job for job in jobs if job.environment["SPECIES_CONF"].endswith(f"species_{label}.conf")]
+        facts = json.loads((Path(run.work_dir) / f"warp_tiltseries/{label}_matching_subset1.json").read_text())
+        assert str(facts["seed"]) == job.environment["HALVES_SEED"]
+    moved = Event.objects.filter(kind="series.move", root_uuid=run.uuid)
+    assert [event.data["moved"] for event in moved] == [
+        [[f"tomostar/{EXCLUDED}.tomostar", f"tomostar/excluded/{EXCLUDED}.tomostar"]]
+    ]
 
 
 def reasons(run: Run) -> str:
