@@ -54,6 +54,7 @@ KINDS: dict[str, Kind] = {
     "run.set_conf": Kind("run's settings changed"),
     "phase.make_ready": Kind("phase ready"),
     "phase.start": Kind("phase started"),
+    "phase.fast_forward": Kind("phase found complete on disk, and not run"),
     "phase.verify": Kind("phase's outputs being checked"),
     "phase.reach_checkpoint": Kind("phase waits at its gate"),
     "phase.pass_checkpoint": Kind("phase's gate passed"),

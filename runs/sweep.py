@@ -7,6 +7,7 @@ from jobs.patience import Patience
 from record.prepared import Prepared
 from runs.models import Phase
 from runs.progress import look_at_progress, to_look_at
+from runs.services.by_outputs import conclude_lost, lost_phases
 from runs.services.ending import settle_stopped
 from runs.services.launch import start_phase
 from runs.states import PhaseState, RunState
@@ -42,9 +43,8 @@ class AtCluster:
     def act(self, target_id: int) -> int:
         ready = Phase.objects.startable().filter(run__target=target_id).values_list("pk", flat=True)
         started = _patience.each(_may_start(list(ready)), start_phase)
-        return started + _patience.each(
-            to_look_at(Phase.objects.in_work().filter(run__target=target_id)), look_at_progress
-        )
+        looked = _patience.each(to_look_at(Phase.objects.in_work().filter(run__target=target_id)), look_at_progress)
+        return started + looked + _patience.each(lost_phases(target_id), conclude_lost)
 
 
 AT_CLUSTER = AtCluster()

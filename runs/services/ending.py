@@ -76,7 +76,7 @@ class StepEnded:
             if run.state == RunState.RUNNING:
                 _go_on(board, phase, job.step + 1)
         else:
-            _conclude(phase, gathered)
+            conclude(phase, gathered)
         advance(run, board)
 
 
@@ -92,13 +92,13 @@ def is_current(phase: Phase, job: Job) -> bool:
     return phase.state == PhaseState.RUNNING and phase.attempt == job.attempt
 
 
-def _conclude(phase: Phase, gathered: Gathered) -> None:
-    """Verify: the exit code said yes, now the outputs have to."""
+def conclude(phase: Phase, gathered: Gathered, *, message: str = "") -> None:
+    """Verify: the exit code said yes (or nobody can say), now the outputs have to. `message` is why it is verified."""
     if gathered.finding is None:
         move(phase, "verify")
         fail_phase(phase, gathered.error or "its outputs were not looked at")
         return
-    move(phase, "verify", ended_at=timezone.now(), reason="", **_recorded(gathered.finding))
+    move(phase, "verify", message=message, ended_at=timezone.now(), reason="", **recorded(gathered.finding))
     if gathered.names:
         add_series(phase.run, gathered.names)
     if gathered.finding.problems:
@@ -106,7 +106,8 @@ def _conclude(phase: Phase, gathered: Gathered) -> None:
         fail_phase(phase, f"The script ended with exit code 0, but {what}.")
 
 
-def _recorded(finding: Finding) -> dict[str, Any]:
+def recorded(finding: Finding) -> dict[str, Any]:
+    """What a phase keeps of what was found."""
     return {
         "completion": completion(finding.done, finding.total) if finding.problems else Completion.DONE,
         "items_done": finding.done,

@@ -15,13 +15,16 @@ from record.errors import AdapterError, BadInput
 from record.logkeys import about
 from record.prepared import Prepared
 from runs.models import Phase
-from runs.pipeline.spec import spec_of
+from runs.pipeline.spec import PipelineSpec, spec_of
 from runs.services.board import Board, SeriesNames, lock_run, series_names
+from runs.services.ending import recorded
+from runs.services.engine import advance
 from runs.services.folder import set_aside, write_files
-from runs.services.looking import completion, look_for
+from runs.services.looking import Gathered, completion, is_proof, look_at, look_for
 from runs.services.moves import REASON_CHARS, fail_phase, move
 from runs.services.placing import place_series
 from runs.services.precheck import check_before_start
+from runs.services.series import add_series
 from runs.services.steps import plan_step
 from runs.services.verify import count_done
 from runs.states import PhaseState, RunState
@@ -43,16 +46,21 @@ class Seen:
 
 @dataclass(frozen=True)
 class Ready:
-    """What the preparation of a start came to: problems in words, or the items that are done and those there are."""
+    """What the preparation of a start came to: problems in words, or the items that are done and those there are.
+
+    `complete` is what was found where nothing is left to do.
+    """
 
     problems: list[str]
     done: int = 0
     total: int = 0
+    complete: Gathered | None = None
 
 
 def start_phase(phase_id: int) -> bool:
-    """Start a phase that is ready, or fail it with what the pre-check found; whether its first job was planned.
+    """Start a phase that is ready, or fail it with what the pre-check found; whether it went on.
 
+    One whose outputs are all there, and that was never run here, is done without a job.
     Does nothing where the phase is not ready any more, its run is not running, or a job of it is still about.
     """
     phase = _PHASE.first(phase_id)
@@ -102,7 +110,16 @@ def _get_ready(phase: Phase, names: SeriesNames) -> Ready:
     set_aside(phase, spec, sorted([*names.active, *names.excluded]))
     place_series(phase, spec, names)
     point("phase_prepared", phase.uuid)
-    return Ready([], *count_done(shell_for(phase.run.target), look_for(phase, spec, names.active)))
+    done, total = count_done(shell_for(phase.run.target), look_for(phase, spec, names.active))
+    return Ready([], done, total, _complete(phase, spec) if done >= total else None)
+
+
+def _complete(phase: Phase, spec: PipelineSpec) -> Gathered | None:
+    """What lies on disk of a phase that was never run here, where that proves it done. None where it doesn't."""
+    if phase.attempt > 0 or phase.afresh:
+        return None
+    gathered = look_at(phase, spec)
+    return gathered if is_proof(gathered.finding) else None
 
 
 def _note_waiting(phase: Phase, message: str) -> None:
@@ -120,6 +137,9 @@ def _begin(phase: Phase, seen: Seen, ready: Ready) -> bool:
         found = "; ".join(problem.rstrip(".") for problem in ready.problems)
         fail_phase(current, f"The check before the start found: {found}.")
         return False
+    if ready.complete:
+        _fast_forward(board, current, ready.complete)
+        return True
     spec = board.spec_for(current)
     before = [gate.key for gate in board.spec.gates_at(spec.key, "before")]
     move(
@@ -146,6 +166,28 @@ def _begin(phase: Phase, seen: Seen, ready: Ready) -> bool:
     wake_on_commit()
     point("phase_before_commit", phase.uuid)
     return True
+
+
+def _fast_forward(board: Board, phase: Phase, found: Gathered) -> None:
+    """The phase is done by what was there before: nothing is run, and the gates after it are asked. Counts as begun."""
+    finding, now = found.finding, timezone.now()
+    if finding is None:
+        raise RuntimeError(f"{phase} is not known to be complete")
+    move(
+        phase,
+        "fast_forward",
+        message=f"{phase.named}: all of its outputs are there ({finding.done} of {finding.total}); nothing is run",
+        attempt=phase.attempt + 1,
+        holder="",
+        started_at=now,
+        ended_at=now,
+        items_at_start=finding.done,
+        looked_at=now,
+        reason="",
+        **recorded(finding),
+    )
+    add_series(phase.run, found.names)
+    advance(board.run)
 
 
 def _may_start(phase: Phase) -> bool:

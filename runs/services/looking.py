@@ -32,6 +32,11 @@ def look_at(phase: Phase, spec: PipelineSpec) -> Gathered:
     return Gathered(names=found, finding=verify_outputs(shell, look))
 
 
+def is_proof(finding: Finding | None) -> bool:
+    """Whether outputs alone say that a phase is done: all there and whole, and nothing that could not be looked for."""
+    return finding is not None and finding.total > 0 and not finding.problems and not finding.unchecked
+
+
 def look_for(phase: Phase, spec: PipelineSpec, series: list[str]) -> Look:
     """What to look for in the run's folder for this phase, with these tilt series."""
     return Look(
