@@ -132,12 +132,17 @@ class TiltSeriesOutput(serializers.ModelSerializer[TiltSeries]):
         slug_field="uuid", read_only=True, allow_null=True, help_text="uuid of the decision that excluded it"
     )
 
+    left_out_for = serializers.SerializerMethodField(help_text="labels of species whose lanes alone leave it out")
+
     class Meta:
         model = TiltSeries
-        fields = ["id", "uuid", "run", "name", "verdict", "note", "excluded", "excluded_by"]
+        fields = ["id", "uuid", "run", "name", "verdict", "note", "excluded", "excluded_by", "left_out_for"]
 
     def get_excluded(self, series: TiltSeries) -> bool:
         return series.excluded_by_id is not None
+
+    def get_left_out_for(self, series: TiltSeries) -> list[str]:
+        return [row.species.label for row in series.left_out.all()]
 
 
 class RunOutput(serializers.ModelSerializer[Run]):
@@ -228,7 +233,9 @@ class RunViewSet(Repeatable, LabReadOnly):
         queryset = super().get_queryset()
         if self.action != "retrieve":
             return queryset
-        return queryset.prefetch_related("phases__species", "phases__needs", "tilt_series__excluded_by")
+        return queryset.prefetch_related(
+            "phases__species", "phases__needs", "tilt_series__excluded_by", "tilt_series__left_out__species"
+        )
 
     @extend_schema(
         operation_id="runs_create",
@@ -286,7 +293,11 @@ class TiltSeriesFilter(filters.FilterSet):
 class TiltSeriesViewSet(LabReadOnly):
     """Tilt series of runs."""
 
-    queryset = TiltSeries.objects.select_related("excluded_by", "run").order_by("-run_id", "name")
+    queryset = (
+        TiltSeries.objects.select_related("excluded_by", "run")
+        .prefetch_related("left_out__species")
+        .order_by("-run_id", "name")
+    )
     serializer_class = TiltSeriesOutput
     filterset_class = TiltSeriesFilter
     lab_path = "run__lab"

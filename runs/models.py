@@ -122,6 +122,22 @@ class TiltSeries(Identified):
         return Subject("tilt_series", self.uuid, f"tilt series {self.name}", self.run.uuid)
 
 
+class LeftOut(models.Model):
+    """A tilt series that one species' lane leaves out, while others take it along. It sticks as an exclusion does."""
+
+    series = models.ForeignKey(TiltSeries, on_delete=models.PROTECT, related_name="left_out")
+    species = models.ForeignKey(Species, on_delete=models.PROTECT, related_name="left_out")
+    decision = models.ForeignKey(Decision, on_delete=models.PROTECT, related_name="left_out")
+
+    class Meta:
+        verbose_name_plural = "left out"
+        constraints = [models.UniqueConstraint(fields=["series", "species"], name="one_exclusion_a_lane")]
+        ordering = ["series_id", "species_id"]
+
+    def __str__(self) -> str:
+        return f"{self.series} for {self.species}"
+
+
 class Phase(Identified):
     """One phase of a run, for one species or for all tilt series (`species` is null)."""
 

@@ -49,7 +49,11 @@ def run_page(run: Run, user: Actor) -> dict[str, Any]:
     gates = list(Gate.objects.filter(root_uuid=run.uuid).select_related("decision"))
     current = latest_iterations(gates).values()
     abilities = abilities_of(user, run.lab_id)
-    series = list(run.tilt_series.select_related("excluded_by__statement"))
+    series = list(
+        run.tilt_series.select_related("excluded_by__statement").prefetch_related(
+            "left_out__species", "left_out__decision"
+        )
+    )
     return {
         "run": run,
         "state": state_of(run, phases, current),

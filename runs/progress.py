@@ -9,9 +9,10 @@ from django.utils import timezone
 
 from jobs.shells import shell_for
 from record.logkeys import about
-from runs.models import Phase, TiltSeries
+from runs.models import Phase
 from runs.pipeline.spec import spec_of
 from runs.querysets import PhaseQuerySet
+from runs.services.board import series_names
 from runs.services.looking import completion, look_for
 from runs.services.verify import count_done
 from runs.states import PhaseState
@@ -63,8 +64,7 @@ def look_at_progress(phase_id: int) -> bool:
 
 
 def _look_at(phase: Phase) -> bool:
-    active = TiltSeries.objects.filter(run=phase.run, excluded_by=None).values_list("name", flat=True)
-    look = look_for(phase, spec_of(phase.run.snapshot), sorted(active))
+    look = look_for(phase, spec_of(phase.run.snapshot), series_names(phase.run, phase.species).active)
     done, total = count_done(shell_for(phase.run.target), look)
     changed = (done, total) != (phase.items_done, phase.items_total)
     # Conditional: the phase's end may have been recorded meanwhile, and knows better.

@@ -21,6 +21,7 @@ from runs.checkpoints.base import (
     spec_of_gate,
 )
 from runs.checkpoints.judging import apply_judgement, describe_judgement
+from runs.services.board import series_names as names_of_lane
 from runs.services.settings import set_conf
 
 THRESHOLD, SERIES = "min_score", "series"
@@ -51,11 +52,13 @@ class PicksQc(Checkpoint):
         return self.preparation(gate, commands)
 
     def suggest(self, gate: Gate, figures: dict[str, Any]) -> dict[str, Any]:
-        """The threshold that the histogram suggests, else the one in use; every tilt series kept."""
+        """The threshold that the histogram suggests, else the one in use; tilt series as this lane has them now."""
         threshold = _suggested(figures)
         if threshold is None:
             threshold = number_or_none(run_values(gate).get(_threshold_name(gate), ""))
-        rows = {name: {"keep": True, "note": ""} for name in series_names(phase_of(gate).run, excluded=False)}
+        phase = phase_of(gate)
+        taken = names_of_lane(phase.run, phase.species).active
+        rows = {name: {"keep": name in taken, "note": ""} for name in series_names(phase.run, excluded=False)}
         return {SERIES: rows} | ({} if threshold is None else {THRESHOLD: threshold})
 
     def form(self, gate: Gate, data: Mapping[str, Any] | None = None) -> forms.Form:
@@ -75,10 +78,11 @@ class PicksQc(Checkpoint):
         species = phase_of(gate).species
         whose = f" of {species.label}" if species else ""
         judged = describe_judgement(answers.get(SERIES, {}))
+        judged += f" for {species.label} alone" if species and "excludes" in judged else ""
         return f"Sets {_threshold_name(gate)}{whose} to {answers.get(THRESHOLD)}; {judged}."
 
     def write_back(self, gate: Gate, decision: Decision) -> None:
-        """Write the threshold to the species' conf, and exclude what was left out, for all species."""
+        """Write the threshold to the species' conf; leave out and bring back tilt series for this species alone."""
         phase, answers = phase_of(gate), decision.statement.answers
         set_conf(
             run=phase.run,
@@ -88,8 +92,7 @@ class PicksQc(Checkpoint):
             reason=decision.statement.reason,
             decision=decision,
         )
-        rows = {name: row for name, row in answers.get(SERIES, {}).items() if not row.get("keep", True)}
-        apply_judgement(phase.run, rows, decision)
+        apply_judgement(phase.run, answers.get(SERIES, {}), decision, phase.species)
 
     def _common(self, gate: Gate) -> list[str]:
         threshold = number_or_none(run_values(gate).get(_threshold_name(gate), ""))

@@ -250,6 +250,7 @@ class _Loader:
             time_limit=raw.get("time_limit", ""),
             group=next((whole for whole, parts in groups.items() if key in parts), ""),
             joins=raw.get("joins", False),
+            in_place=raw.get("in_place", False),
             exports=exports | values,
             answers=answers,
             checks=checks,

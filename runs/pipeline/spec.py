@@ -40,8 +40,9 @@ class PhaseSpec:
     `checks` test others that are written in prose. `items` is the pattern that tells how many series are done, where it
     is not all of the outputs with TS_XXX. `group` is the phase that it is a part of. `exports` are values of its
     scripts' environment alone, `answers` those that a gate's decision gives: name -> {"gate", "answer"}. One that
-    `joins` is run once for all species, and is told the conf of the first. `aside` are patterns of what its start makes
-    out of date. `halves` is what Conductor does itself in place of a script.
+    `joins` is run once for all species, and is told the conf of the first. One that works `in_place` writes over what
+    earlier ones made, so that its outputs don't prove that it was run. `aside` are patterns of what its start makes out
+    of date. `halves` is what Conductor does itself in place of a script.
     """
 
     key: str
@@ -60,6 +61,7 @@ class PhaseSpec:
     time_limit: str = ""
     group: str = ""
     joins: bool = False
+    in_place: bool = False
     exports: dict[str, str] = field(default_factory=dict)
     answers: dict[str, dict[str, str]] = field(default_factory=dict)
     checks: tuple[CheckSpec, ...] = ()

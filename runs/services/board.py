@@ -12,7 +12,7 @@ from gates.models import Gate
 from gates.states import ENDED
 from record.errors import BadInput, InvalidTransition
 from record.prepared import Prepared
-from runs.models import Phase, Run, TiltSeries
+from runs.models import LeftOut, Phase, Run, Species, TiltSeries
 from runs.pipeline.spec import PhaseSpec, PipelineSpec, spec_of
 from runs.states import PASSED, PhaseState
 
@@ -50,6 +50,9 @@ def _needs(**conditions: Any) -> QuerySet[Any, tuple[int, int]]:
 _RUN = Prepared(_locked_run)
 _GATES = Prepared(_locked_gates)
 _SERIES = Prepared(lambda run: TiltSeries.objects.filter(run=run).order_by().values_list("name", "excluded_by"))
+_LEFT_OUT = Prepared(
+    lambda species: LeftOut.objects.filter(species=species).order_by().values_list("series__name", flat=True)
+)
 _PHASES = Prepared(lambda run: Phase.objects.of_board(run))
 _PHASES_AHEAD = Prepared(lambda run: Phase.objects.of_board(run).ahead())
 _PHASE = Prepared(lambda pk: Phase.objects.filter(pk=pk).select_related("species").order_by())
@@ -65,10 +68,15 @@ class SeriesNames:
     excluded: list[str]
 
 
-def series_names(run: Run) -> SeriesNames:
-    """The tilt series that the run takes along and those that are excluded, in one query."""
+def series_names(run: Run, species: Species | None = None) -> SeriesNames:
+    """The tilt series that the run takes along and those that are excluded, in one query; for a species in two.
+
+    A species' lane excludes what the run does, and what was left out for it alone.
+    """
     rows = sorted(_SERIES.all(run.pk))
-    return SeriesNames([name for name, by in rows if by is None], [name for name, by in rows if by is not None])
+    left_out = set(_LEFT_OUT.all(species.pk)) if species else set()
+    excluded = [name for name, by in rows if by is not None or name in left_out]
+    return SeriesNames([name for name, by in rows if by is None and name not in left_out], excluded)
 
 
 def refuse_archived(run: Run) -> None:
@@ -123,10 +131,15 @@ class Board:
         """The same; None where the board has no such phase."""
         return next((phase for phase in self.phases if phase.pk == pk), None)
 
+    def excluded_for(self, phase: Phase) -> list[str]:
+        """Names of the tilt series that the phase leaves out, sorted, as they were when first asked for."""
+        if phase.species_id not in self._excluded:
+            self._excluded[phase.species_id] = series_names(self.run, phase.species).excluded
+        return self._excluded[phase.species_id]
+
     @cached_property
-    def excluded(self) -> list[str]:
-        """Names of the run's excluded tilt series, sorted, as they were when first asked for."""
-        return series_names(self.run).excluded
+    def _excluded(self) -> dict[int | None, list[str]]:
+        return {}
 
     def spec_for(self, phase: Phase) -> PhaseSpec:
         return self.spec.by_key[phase.key]

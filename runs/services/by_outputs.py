@@ -35,8 +35,9 @@ def conclude_lost(phase_id: int) -> bool:
     with about(run=phase.run.uuid, target=phase.run.target.name):
         if _lost_job(phase) is None:
             return False
-        gathered = look_at(phase, spec_of(phase.run.snapshot))
-        if not is_proof(gathered.finding):
+        spec = spec_of(phase.run.snapshot)
+        gathered = look_at(phase, spec)
+        if not is_proof(spec.by_key[phase.key], gathered.finding):
             return False
         with transaction.atomic():
             run = lock_run(phase.run_id)

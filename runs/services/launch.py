@@ -71,7 +71,7 @@ def start_phase(phase_id: int) -> bool:
 
 
 def _start(phase: Phase) -> bool:
-    names = series_names(phase.run)
+    names = series_names(phase.run, phase.species)
     seen = _seen(phase, names.excluded)
     try:
         ready = _get_ready(phase, names)
@@ -106,20 +106,27 @@ def _get_ready(phase: Phase, names: SeriesNames) -> Ready:
     spec = spec_of(phase.run.snapshot)
     if problems := check_before_start(phase, spec):
         return Ready(problems)
-    write_files(phase.run, spec, names.excluded)
+    of_run = series_names(phase.run) if phase.species else names
+    write_files(phase.run, spec, of_run.excluded)
     set_aside(phase, spec, sorted([*names.active, *names.excluded]))
-    place_series(phase, spec, names)
+    place_series(phase, spec, of_run, names)
     point("phase_prepared", phase.uuid)
     done, total = count_done(shell_for(phase.run.target), look_for(phase, spec, names.active))
     return Ready([], done, total, _complete(phase, spec) if done >= total else None)
 
 
 def _complete(phase: Phase, spec: PipelineSpec) -> Gathered | None:
-    """What lies on disk of a phase that was never run here, where that proves it done. None where it doesn't."""
+    """What lies on disk of a phase that was never run here, where that proves it done. None where it doesn't.
+
+    Only what was there before the run began counts: else phases of this run have made it, on the way to something else.
+    """
     if phase.attempt > 0 or phase.afresh:
         return None
     gathered = look_at(phase, spec)
-    return gathered if is_proof(gathered.finding) else None
+    finding = gathered.finding
+    if finding is None or not is_proof(spec.by_key[phase.key], finding):
+        return None
+    return gathered if finding.newest is None or finding.newest < phase.run.created_at else None
 
 
 def _note_waiting(phase: Phase, message: str) -> None:
@@ -131,7 +138,7 @@ def _note_waiting(phase: Phase, message: str) -> None:
 def _begin(phase: Phase, seen: Seen, ready: Ready) -> bool:
     board = Board.of_phase(lock_run(phase.run_id), phase.pk)
     current = board.phase(phase.pk)
-    if not _may_start(current) or _seen(current, board.excluded) != seen:
+    if not _may_start(current) or _seen(current, board.excluded_for(current)) != seen:
         return False
     if ready.problems:
         found = "; ".join(problem.rstrip(".") for problem in ready.problems)

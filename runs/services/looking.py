@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from jobs.shells import shell_for
 from runs.models import Phase
 from runs.pipeline.outputs import below
-from runs.pipeline.spec import PipelineSpec
+from runs.pipeline.spec import PhaseSpec, PipelineSpec
 from runs.services.board import series_names
 from runs.services.exports import values_for
 from runs.services.verify import Finding, Look, find_series, verify_outputs
@@ -26,15 +26,16 @@ def look_at(phase: Phase, spec: PipelineSpec) -> Gathered:
     run = phase.run
     shell = shell_for(run.target)
     found = [] if phase.species_id else find_series(shell, run.work_dir, spec.tilt_series)
-    known = series_names(run)
+    known = series_names(run, phase.species)
     active = sorted({*known.active, *found} - {*known.excluded})
     look = replace(look_for(phase, spec, active), excluded=known.excluded)
     return Gathered(names=found, finding=verify_outputs(shell, look))
 
 
-def is_proof(finding: Finding | None) -> bool:
+def is_proof(spec: PhaseSpec, finding: Finding | None) -> bool:
     """Whether outputs alone say that a phase is done: all there and whole, and nothing that could not be looked for."""
-    return finding is not None and finding.total > 0 and not finding.problems and not finding.unchecked
+    whole = finding is not None and finding.total > 0 and not finding.problems and not finding.unchecked
+    return whole and not spec.in_place
 
 
 def look_for(phase: Phase, spec: PipelineSpec, series: list[str]) -> Look:

@@ -7,7 +7,7 @@ from jobs.shells import SYSTEM_PATH, Shell, shell_for
 from record.errors import AdapterError
 from record.services import record_event
 from runs.models import Phase
-from runs.pipeline.outputs import below, expand
+from runs.pipeline.outputs import below, expand, variables_in
 from runs.pipeline.spec import ExcludeSpec, PipelineSpec
 from runs.services.board import SeriesNames
 from runs.services.exports import values_for
@@ -23,14 +23,15 @@ done
 """
 
 
-def place_series(phase: Phase, spec: PipelineSpec, names: SeriesNames) -> list[str]:
+def place_series(phase: Phase, spec: PipelineSpec, of_run: SeriesNames, of_lane: SeriesNames) -> list[str]:
     """Have the files that the overlay names lie where they belong, before a phase starts; the names of those moved.
 
+    Files of all lanes are placed by the run's exclusions, those with a species' values in their path by its lane's.
     Excluded series' files go to the folder meant for them, others come back from it. Looked at again afterwards:
     AdapterError where one is still in the wrong place. Safe to repeat.
     """
     shell, work_dir = shell_for(phase.run.target), phase.run.work_dir
-    there = _existing(shell, work_dir, _pairs(phase, spec, names))
+    there = _existing(shell, work_dir, _pairs(phase, spec, of_run, of_lane))
     if not there:
         return []
     for start in range(0, len(there), MOVED_AT_ONCE):
@@ -45,11 +46,15 @@ def place_series(phase: Phase, spec: PipelineSpec, names: SeriesNames) -> list[s
     return [source for source, _ in there]
 
 
-def _pairs(phase: Phase, spec: PipelineSpec, names: SeriesNames) -> list[tuple[str, str]]:
+def _pairs(phase: Phase, spec: PipelineSpec, of_run: SeriesNames, of_lane: SeriesNames) -> list[tuple[str, str]]:
     """(where a file must not lie, where it belongs), relative to the work folder."""
     values = below(phase.run.work_dir, values_for(phase, spec))
     pairs = []
     for each in spec.excludes:
+        in_lane = bool(variables_in(each.files))
+        if in_lane and phase.species is None:
+            continue
+        names = of_lane if in_lane else of_run
         pairs += list(_moves(each, values, names.excluded))
         pairs += [(away, here) for here, away in _moves(each, values, names.active)]
     return pairs

@@ -32,7 +32,7 @@ def plan_step(board: Board, phase: Phase, step: int) -> Job:
         script=script,
         script_name=name.rsplit("/", 1)[-1],
         work_dir=board.run.work_dir,
-        environment=environment_of(board.run, phase, spec, board.excluded),
+        environment=environment_of(board.run, phase, spec, board.excluded_for(phase)),
         purpose=PURPOSE,
         step=step,
         attempt=phase.attempt,

@@ -4,6 +4,7 @@ import re
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
@@ -38,7 +39,8 @@ class Look:
 class Finding:
     """What was found. `problems` are in words; none means that the phase's outputs are there and whole.
 
-    `unchecked` are outputs that nothing was looked for: in prose, or with a value that isn't set.
+    `unchecked` are outputs that nothing was looked for: in prose, or with a value that isn't set. `newest` is when the
+    latest of the outputs was written.
     """
 
     problems: list[str] = field(default_factory=list)
@@ -47,6 +49,7 @@ class Finding:
     total: int = 0
     outputs: dict[str, list[str]] = field(default_factory=dict)
     files: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
+    newest: datetime | None = None
 
 
 def find_series(shell: Shell, work_dir: str, pattern: str) -> list[str]:
@@ -94,6 +97,7 @@ def verify_outputs(shell: Shell, look: Look) -> Finding:
     if look.phase.per_series and not look.series:
         finding.problems.append("there is no tilt series to work on: all are excluded, or none was found")
     finding.files = _gate_files(shell, look)
+    finding.newest = max((fact.modified_at for facts in found.values() for fact in facts), default=None)
     return finding
 
 

@@ -150,7 +150,7 @@ def test_picks_suggest_a_threshold_and_write_it(bench: Bench, run: Run) -> None:
     rows = gate.suggestion["series"] | {"TS_003": {"keep": False, "note": "few"}}
     answers = {"min_score": 0.3, "series": rows}
     assert protocol.consequence(gate, answers) == (
-        "Sets MIN_SCORE of alpha to 0.3; keeps 2 tilt series, excludes 1 (TS_003)."
+        "Sets MIN_SCORE of alpha to 0.3; keeps 2 tilt series, excludes 1 (TS_003) for alpha alone."
     )
     assert not protocol.form(gate, answers | {"min_score": 7}).is_valid()
     assert protocol.form(gate, answers).is_valid()
@@ -158,8 +158,18 @@ def test_picks_suggest_a_threshold_and_write_it(bench: Bench, run: Run) -> None:
     for _ in range(2):
         protocol.persist(gate, decision)
     assert run.species.get(label="alpha").conf == {"MIN_SCORE": "0.3"}
-    assert run.tilt_series.get(name="TS_003").excluded_by == decision
+    series = run.tilt_series.get(name="TS_003")
+    assert series.excluded_by is None, "other species take it along"
+    assert [(row.species.label, row.decision) for row in series.left_out.all()] == [("alpha", decision)]
+    assert Event.objects.filter(kind="series.exclude").count() == 1
     assert Event.objects.filter(kind="run.set_conf").count() == 1
+
+    assert not protocol.suggest(gate, {})["series"]["TS_003"]["keep"], "it stays so when the gate is asked again"
+    back = gate.suggestion["series"] | {"TS_003": {"keep": True, "note": ""}}
+    protocol.persist(gate, answered(bench, run, phase, min_score=0.3, series=back))
+    assert not series.left_out.exists()
+    protocol.persist(gate, decision)
+    assert not series.left_out.exists(), "an earlier decision does not undo a later one"
 
 
 def test_alignment_is_held_against_the_residual_that_the_conf_allows(bench: Bench, run: Run) -> None:

@@ -7,7 +7,7 @@ from record.models import Decision, Event
 from runs.models import Run, TiltSeries
 from runs.services.control import retry_phase, run_again_from
 from runs.services.series import exclude_series, include_series
-from runs.tests.factories import Bench, phase_of, trace
+from runs.tests.factories import OVERLAY, Bench, phase_of, trace, write_pipeline
 
 
 def begun(bench: Bench) -> Run:
@@ -100,3 +100,58 @@ def test_with_all_excluded_the_next_phase_says_so(bench: Bench) -> None:
     retry_phase(phase=phase, author=bench.operator)
     bench.drive()
     assert phase_of(run, "3b", "alpha").state == "done"
+
+
+def test_for_one_species_alone_it_is_left_out_in_that_lane_only(bench: Bench) -> None:
+    run = begun(bench)
+    alpha = run.species.get(label="alpha")
+    for _ in range(2):
+        exclude_series(series=series_of(run), author=bench.reviewer, reason="few picks", species=alpha)
+    bench.approve("look")
+    bench.drive()
+
+    folder = Path(run.work_dir)
+    names = {label: sorted(path.stem for path in (folder / f"picks/{label}").iterdir()) for label in ("alpha", "beta")}
+    assert names == {"alpha": ["TS_001", "TS_003"], "beta": ["TS_001", "TS_002", "TS_003"]}
+    assert (folder / "excluded_series.txt").read_text() == ""
+    done = {label: phase_of(run, "3a", label).items_total for label in ("alpha", "beta")}
+    assert done == {"alpha": 2, "beta": 3}
+    said = Event.objects.get(kind="series.exclude")
+    assert said.message == "TS_002: excluded for alpha by reviewer: few picks" and Decision.objects.count() == 2
+
+    beta = run.species.get(label="beta")
+    exclude_series(series=series_of(run), author=bench.reviewer, reason="too", species=beta)
+    include_series(series=series_of(run), author=bench.reviewer, reason="enough", species=alpha)
+    stale = {phase.label for phase in run.phases.exclude(stale_since=None).select_related("species")}
+    assert stale == {"3a (alpha)", "3b (alpha)", "3b (beta)"}
+
+
+OVERLAY_WITH_PLACES = OVERLAY + (
+    "excludes:\n  - {files: tomostar/TS_XXX.tomostar, to: tomostar/excluded}\n"
+    '  - {files: "picks/${TM_LABEL}/TS_XXX.star", to: "picks/${TM_LABEL}/excluded"}\n'
+)
+
+
+def test_files_are_moved_aside_and_back_before_a_phase_starts(bench: Bench) -> None:
+    write_pipeline(bench.folder / "pipeline", **{"scripts/conductor.yml": OVERLAY_WITH_PLACES})
+    run = begun(bench)
+    folder = Path(run.work_dir)
+    exclude_series(series=series_of(run), author=bench.reviewer, reason="ice")
+    bench.approve("look")
+    bench.drive()
+    assert sorted(path.name for path in (folder / "tomostar").glob("*.tomostar")) == [
+        "TS_001.tomostar",
+        "TS_003.tomostar",
+    ]
+    assert (folder / "tomostar/excluded/TS_002.tomostar").read_text() == "x\n"
+    moved = Event.objects.get(kind="series.move")
+    assert moved.message.endswith("moved tomostar/TS_002.tomostar to tomostar/excluded, before it starts")
+
+    alpha = run.species.get(label="alpha")
+    exclude_series(series=series_of(run, "TS_001"), author=bench.reviewer, reason="few", species=alpha)
+    include_series(series=series_of(run), author=bench.reviewer, reason="fine")
+    run_again_from(phase=phase_of(run, "3b", "alpha"), author=bench.operator)
+    bench.drive()
+    assert (folder / "tomostar/TS_002.tomostar").exists() and not list((folder / "tomostar/excluded").iterdir())
+    assert (folder / "picks/alpha/excluded/TS_001.star").exists() and (folder / "picks/beta/TS_001.star").exists()
+    assert (folder / "average/alpha/map.txt").read_text() == "0.5\n", "TS_002 has not caught up, TS_001 is left out"

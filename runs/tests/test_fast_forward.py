@@ -7,14 +7,14 @@ from jobs.models import Job
 from record.models import Event
 from runs.models import Run, TiltSeries
 from runs.services.control import archive_run, cancel_run, run_again_from
-from runs.tests.factories import MANIFEST, Bench, phase_of, states, trace, write_pipeline
+from runs.tests.factories import MANIFEST, OVERLAY, Bench, phase_of, states, trace, write_pipeline
 
 CHECKED = MANIFEST.replace(', "Updated settings (prose)"', "")
 
 
-def adopt(bench: Bench, manifest: str = CHECKED) -> Run:
+def adopt(bench: Bench, manifest: str = CHECKED, overlay: str = OVERLAY) -> Run:
     """A new run in the folder of one that went as far as its gate and was put away."""
-    write_pipeline(bench.folder / "pipeline", **{"scripts/manifest.yml": manifest})
+    write_pipeline(bench.folder / "pipeline", **{"scripts/manifest.yml": manifest, "scripts/conductor.yml": overlay})
     first = bench.begin()
     bench.drive()
     cancel_run(run=first, author=bench.operator)
@@ -44,6 +44,22 @@ def test_one_that_is_not_wholly_there_is_run(bench: Bench) -> None:
     (Path(run.work_dir) / "recon/TS_002.txt").write_text("")
     bench.drive()
     assert trace(run) == ["recon TS_002"] and states(run)["2"] == "checkpoint"
+
+
+def test_what_the_run_has_made_itself_on_the_way_to_something_else_is_no_proof(bench: Bench) -> None:
+    run = adopt(bench)
+    write = Path(run.work_dir) / "recon/TS_002.txt"
+    write.write_text("32")
+    bench.drive()
+    assert states(run)["2"] == "checkpoint" and phase_of(run, "2").attempt == 1
+    assert Job.objects.filter(root_uuid=run.uuid, purpose="phase").get().script_name == "recon.slurm"
+
+
+def test_one_that_works_in_place_is_run(bench: Bench) -> None:
+    overlay = OVERLAY.replace("  3b: {gathers: true}", "  3b: {gathers: true}\n  1: {in_place: true}")
+    run = adopt(bench, overlay=overlay)
+    bench.drive()
+    assert trace(run) == ["import"]
 
 
 def test_one_of_which_something_is_not_checked_is_run(bench: Bench) -> None:
