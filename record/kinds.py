@@ -55,6 +55,7 @@ KINDS: dict[str, Kind] = {
     "phase.make_ready": Kind("phase ready"),
     "phase.start": Kind("phase started"),
     "phase.fast_forward": Kind("phase found complete on disk, and not run"),
+    "phase.validate": Kind("phase's outputs checked by hand"),
     "phase.verify": Kind("phase's outputs being checked"),
     "phase.reach_checkpoint": Kind("phase waits at its gate"),
     "phase.pass_checkpoint": Kind("phase's gate passed"),

@@ -17,6 +17,7 @@ from runs.services.control import (
     skip_phase,
 )
 from runs.services.series import exclude_series, include_series
+from runs.services.validate import validate_phase
 from runs.states import PHASE, RUN, PhaseState, RunState
 
 
@@ -75,6 +76,13 @@ RUN_ACTIONS = {
 PHASE_ACTIONS = {
     each.verb: each
     for each in [
+        Action(
+            "check",
+            "Check outputs",
+            "The pipeline's validate.sh is asked, and the outputs are looked for. What is found becomes an event.",
+            validate_phase,
+            lambda phase: True,
+        ),
         Action(
             "retry",
             "Try again",

@@ -25,6 +25,7 @@ from runs.services import control
 from runs.services.create import create_run
 from runs.services.series import exclude_series, include_series
 from runs.services.settings import set_conf
+from runs.services.validate import validate_phase
 
 
 class PipelineOutput(serializers.ModelSerializer[Pipeline]):
@@ -380,6 +381,15 @@ class PhaseCommand(Command):
     output_class = PhaseOutput
 
 
+class Check(PhaseCommand):
+    """Ask the pipeline's validate.sh and look for the outputs; what is found is an event of the phase."""
+
+    operation = "phases_check"
+
+    def carry_out(self, found: Phase, author: Author, **given: Any) -> None:
+        validate_phase(phase=found, author=author, **given)
+
+
 class Retry(PhaseCommand):
     """Try a failed phase again; its scripts go on with the items that are missing."""
 
@@ -445,6 +455,7 @@ commands = [
     path("runs/<int:pk>/cancel/", Cancel.as_view(), name="run-cancel"),
     path("runs/<int:pk>/archive/", Archive.as_view(), name="run-archive"),
     path("runs/<int:pk>/conf/", SetConf.as_view(), name="run-conf"),
+    path("phases/<int:pk>/check/", Check.as_view(), name="phase-check"),
     path("phases/<int:pk>/retry/", Retry.as_view(), name="phase-retry"),
     path("phases/<int:pk>/skip/", Skip.as_view(), name="phase-skip"),
     path("phases/<int:pk>/run-again/", RunAgain.as_view(), name="phase-run-again"),

@@ -16,6 +16,7 @@ urlpatterns = [
     path("<int:pk>/cancel/", views.act_on_run, {"verb": "cancel"}, name="cancel"),
     path("<int:pk>/archive/", views.act_on_run, {"verb": "archive"}, name="archive"),
     path("phases/<int:pk>/", views.phase, name="phase"),
+    path("phases/<int:pk>/check/", views.act_on_phase, {"verb": "check"}, name="check"),
     path("phases/<int:pk>/retry/", views.act_on_phase, {"verb": "retry"}, name="retry"),
     path("phases/<int:pk>/skip/", views.act_on_phase, {"verb": "skip"}, name="skip"),
     path("phases/<int:pk>/again/", views.act_on_phase, {"verb": "again"}, name="again"),

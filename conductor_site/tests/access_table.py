@@ -55,6 +55,8 @@ GET    runs:cancel             run        302 404 403 200 403 200
 POST   runs:cancel             run        302 404 403 302 403 302
 GET    runs:archive            run        302 404 403 200 403 200
 POST   runs:archive            cancelled_run 302 404 403 302 403 302
+GET    runs:check              phase      302 404 403 200 403 200
+POST   runs:check              phase      302 404 403 302 403 302
 GET    runs:retry              phase      302 404 403 200 403 200
 POST   runs:retry              failed_phase 302 404 403 302 403 302
 GET    runs:skip               phase      302 404 403 200 403 200
@@ -170,6 +172,7 @@ POST   api:run-resume          paused_run 401 404 403 200 403 200
 POST   api:run-cancel          run        401 404 403 200 403 200
 POST   api:run-archive         cancelled_run 401 404 403 200 403 200
 POST   api:run-conf            run        401 404 403 200 403 200
+POST   api:phase-check         phase      401 404 403 200 403 200
 POST   api:phase-retry         failed_phase 401 404 403 200 403 200
 POST   api:phase-skip          phase      401 404 403 200 403 200
 POST   api:phase-run-again     failed_phase 401 404 403 200 403 200

@@ -249,6 +249,7 @@ class _Loader:
             gathers=raw.get("gathers", False),
             time_limit=raw.get("time_limit", ""),
             group=next((whole for whole, parts in groups.items() if key in parts), ""),
+            copy_of=key if name != key else "",
             joins=raw.get("joins", False),
             in_place=raw.get("in_place", False),
             exports=exports | values,

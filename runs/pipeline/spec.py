@@ -38,7 +38,8 @@ class PhaseSpec:
 
     An output with TS_XXX is one for each tilt series. `unchecked` are outputs in prose, which nothing can look for;
     `checks` test others that are written in prose. `items` is the pattern that tells how many series are done, where it
-    is not all of the outputs with TS_XXX. `group` is the phase that it is a part of. `exports` are values of its
+    is not all of the outputs with TS_XXX. `group` is the phase that it is a part of, `copy_of` the one of
+    which it is run several times side by side. `exports` are values of its
     scripts' environment alone, `answers` those that a gate's decision gives: name -> {"gate", "answer"}. One that
     `joins` is run once for all species, and is told the conf of the first. One that works `in_place` writes over what
     earlier ones made, so that its outputs don't prove that it was run. `aside` are patterns of what its start makes out
@@ -60,6 +61,7 @@ class PhaseSpec:
     gathers: bool = False
     time_limit: str = ""
     group: str = ""
+    copy_of: str = ""
     joins: bool = False
     in_place: bool = False
     exports: dict[str, str] = field(default_factory=dict)
