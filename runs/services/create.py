@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 
+from jobs.cluster_models import ShellKind
 from jobs.deadline import longer
-from jobs.models import Target
+from jobs.models import Cluster, Target
 from jobs.shells import SYSTEM_PATH, Shell, shell_for, within_roots
 from record.access import Ability, require
 from record.errors import BadInput
@@ -98,16 +100,26 @@ def _check_belonging(lab_id: int, pipeline: Pipeline, target: Target, name: str)
 
 def _check_unused(target: Target, folder: str) -> None:
     """BadInput where the folder is that of another run, lies in it or holds it: their files would mix."""
-    for name, theirs in Run.objects.current().filter(target=target).values_list("name", "work_dir"):
+    runs = Run.objects.current().filter(target__in=_same_files(target))
+    for lab_id, run_name, theirs in runs.values_list("lab_id", "name", "work_dir"):
+        whose = f"run {run_name}" if lab_id == target.lab_id else "a run of another lab"
         if theirs == folder:
             what = "belongs to"
         elif folder.startswith(f"{theirs}/"):
             what = f"lies in {theirs}, the folder of"
         elif theirs.startswith(f"{folder}/"):
-            what = f"holds {theirs}, the folder of"
+            what = f"holds {theirs}, the folder of" if lab_id == target.lab_id else "holds the folder of"
         else:
             continue
-        raise BadInput(f"The folder {folder} {what} run {name}. Choose another, or archive that run first.")
+        raise BadInput(f"The folder {folder} {what} {whose}. Choose another, or archive that run first.")
+
+
+def _same_files(target: Target) -> QuerySet[Target]:
+    """The targets whose files are the same: itself, and where it lies on its own host, the others that do."""
+    over_ssh = Cluster.objects.filter(shell=ShellKind.SSH).values("target_id")
+    if Cluster.objects.filter(pk=target.pk, shell=ShellKind.SSH).exists():
+        return Target.objects.filter(pk=target.pk)
+    return Target.objects.filter(host=target.host).exclude(pk__in=over_ssh)
 
 
 def _find_preset(spec: PipelineSpec, key: str) -> PresetSpec:

@@ -5,10 +5,14 @@ from typing import Any
 
 import pytest
 
+from jobs.cluster_models import ShellKind
+from jobs.hosts import this_host
+from jobs.models import Cluster, Target
 from record.errors import BadInput, ConductorError, NotAllowed
-from record.models import Door, Event
+from record.models import Door, Event, Lab
 from record.services import Author
 from runs.models import Run
+from runs.services.create import _same_files
 from runs.tests.factories import MANIFEST, Bench, write_pipeline
 
 
@@ -169,3 +173,21 @@ def test_without_species_a_shared_phase_cannot_wait_for_lanes(bench: Bench) -> N
     manifest = MANIFEST + "  4:\n    scripts: [import.slurm]\n"
     write_pipeline(bench.folder / "pipeline", **{"scripts/manifest.yml": manifest})
     refused(bench, "at least one species", species=[])
+
+
+def test_a_folder_is_that_of_one_run_by_whichever_target_it_is_reached(bench: Bench) -> None:
+    first = bench.begin()
+    twin = Target.objects.create(
+        lab=bench.lab, name="twin", host=this_host(), roots=bench.target.roots, job_folder=str(bench.folder / "twin")
+    )
+    with pytest.raises(BadInput, match="belongs to run first"):
+        bench.begin("second", target=twin, work_dir=first.work_dir)
+
+    lab = Lab.objects.create(name="Next door", slug="next-door")
+    Run.objects.filter(pk=first.pk).update(lab=lab)
+    with pytest.raises(BadInput, match=r"belongs to a run of another lab\. Choose another"):
+        bench.begin("second", target=twin, work_dir=first.work_dir)
+
+    Target.objects.filter(pk=twin.pk).update(kind="slurm")
+    Cluster.objects.create(target=twin, shell=ShellKind.SSH, ssh_host="far")
+    assert list(_same_files(twin)) == [twin], "what lies behind a login node is another file system"
