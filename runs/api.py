@@ -157,8 +157,8 @@ class RunOutput(serializers.ModelSerializer[Run]):
     class Meta:
         model = Run
         fields = [
-            "id", "uuid", "lab", "name", "pipeline", "snapshot_digest", "target", "work_dir", "state", "preset",
-            "conf", "species", "created_by", "created_at", "ended_at", "archived_at",
+            "id", "uuid", "lab", "name", "pipeline", "snapshot_digest", "target", "work_dir", "state", "replay",
+            "preset", "conf", "species", "created_by", "created_at", "ended_at", "archived_at",
         ]  # fmt: skip
 
 
@@ -207,6 +207,7 @@ class CreateInput(StrictSerializer):
     optional = serializers.ListField(
         child=serializers.CharField(max_length=40), default=list, max_length=500, help_text="optional phases to be run"
     )
+    replay = serializers.BooleanField(default=False, help_text="start nothing: read what lies in the work folder")
 
 
 class RunViewSet(Repeatable, LabReadOnly):

@@ -10,7 +10,7 @@ from runs.models import Phase
 from runs.pipeline.outputs import expand, variables_in
 from runs.pipeline.spec import spec_of
 from runs.qc.__main__ import RENDERERS, SEVERAL, THEN
-from runs.services.tools import python_on, tools_path
+from runs.services.tools import evidence_target, python_on, tools_path
 from runs.services.values import resolved_values
 
 EVIDENCE_FOLDER = ".conductor/evidence"
@@ -20,22 +20,23 @@ _FILES = re.compile(r"\{([A-Za-z0-9_]+)\}")
 
 
 def preparation(phase: Phase, gate: Gate, commands: list[list[str]]) -> Preparation:
-    """The renderers' `commands` (subcommand and arguments) as one job in the run's folder, on its target.
+    """The renderers' `commands` (subcommand and arguments) as one job in the run's folder.
 
-    They share one Python, whose start takes longer than drawing a small picture does.
+    It runs on the run's target, a replay's on this machine. The renderers share one Python, whose start
+    takes longer than drawing a small picture does.
     """
-    run = phase.run
+    run, target = phase.run, evidence_target(phase.run)
     first, *others = commands
     words = [*first, *(word for command in others for word in (THEN, *command))]
     return Preparation(
-        commands=[[python_on(run.target), "-m", "runs.qc", *([SEVERAL] if others else []), *words]],
-        target=run.target,
+        commands=[[python_on(target), "-m", "runs.qc", *([SEVERAL] if others else []), *words]],
+        target=target,
         work_dir=run.work_dir,
         out_dir=f"{run.work_dir}/{EVIDENCE_FOLDER}/{gate.uuid}",
-        environment={"PYTHONPATH": tools_path(run)},
+        environment={"PYTHONPATH": tools_path(run, target)},
         resources=Resources(
-            time_limit_s=min(TIME_LIMIT_S, run.target.max_time_limit_s),
-            memory_mib=min(MEMORY_MIB, run.target.max_memory_mib),
+            time_limit_s=min(TIME_LIMIT_S, target.max_time_limit_s),
+            memory_mib=min(MEMORY_MIB, target.max_memory_mib),
             cpus=1,
         ),
     )

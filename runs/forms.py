@@ -126,6 +126,11 @@ class NewRunForm(ConfForm):
     )
     target = forms.ModelChoiceField(label="Target", queryset=Target.objects.none(), help_text="Where it runs.")
     work_dir = forms.CharField(label="Work folder", max_length=1000, required=False)
+    replay = forms.BooleanField(
+        label="Replay: start nothing",
+        required=False,
+        help_text="What lies in the work folder is read, up to the next gate, and presented; nothing is submitted.",
+    )
     preset = forms.ChoiceField(label="Preset", required=False, help_text="Values that go together.")
     species = forms.MultipleChoiceField(
         label="Species",
@@ -166,6 +171,7 @@ class NewRunForm(ConfForm):
             "work_dir": data["work_dir"].strip() or suggested_folder(data["target"], data["name"]),
             "preset": data.get("preset", ""),
             "optional": data.get("optional", []),
+            "replay": data["replay"],
             "species": [*data.get("species", []), *data.get("more_species", "").split()],
             "conf": {key.removeprefix(CONF): value for key, value in data.items() if key.startswith(CONF) and value},
         }

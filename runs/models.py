@@ -60,6 +60,7 @@ class Run(Identified):
     state = models.CharField(max_length=10, choices=RunState, default=RunState.RUNNING)
     preset = models.CharField(max_length=32, blank=True, help_text="the preset that its values began with")
     conf = models.JSONField(default=dict, help_text="values of pipeline.conf that this run has of its own")
+    replay = models.BooleanField(default=False, help_text="starts nothing: what its phases made is read from disk")
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="runs")
     created_at = models.DateTimeField(default=timezone.now)
     ended_at = models.DateTimeField(null=True)

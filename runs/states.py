@@ -47,7 +47,7 @@ PHASE = Machine(
         rule("ask_next", "checkpoint", "checkpoint"),
         rule("start", "ready", "running"),
         rule("verify", "running", "verifying"),
-        rule("fast_forward", "ready", "verifying"),  # all of its outputs were there before it began
+        rule("fast_forward", "ready", "verifying"),  # all of its outputs lie on disk already: nothing is started
         rule("finish", "verifying checkpoint", "done"),
         rule("fail", "ready running verifying checkpoint done", "failed"),
         rule("retry", "failed", "ready"),

@@ -21,6 +21,7 @@ from runs.services.conf_values import check_conf, check_species_conf
 from runs.services.engine import advance
 from runs.services.folder import lay_out
 from runs.services.naming import clean_labels, clean_run_name
+from runs.services.replay import check_replay_folder
 from runs.services.values import species_defaults
 from runs.states import PhaseState
 
@@ -41,13 +42,17 @@ def create_run(
     species: list[str],
     preset: str = "",
     optional: Sequence[str] = (),
+    replay: bool = False,
 ) -> Run:
     """Begin a run of `pipeline` in `work_dir` on `target`, and let it go as far as its first gate or phase.
 
     `conf` holds values of pipeline.conf, which go over those of the preset; `species` the labels, a lane each (with
     none, the phases that all share are run alone); `optional` the keys of optional phases that are wanted: others of
-    them are skipped, and can be run later all the same. Raises BadInput (or PipelineFaults) in words, and nothing is
-    written, where anything can't be used.
+    them are skipped, and can be run later all the same.
+
+    With `replay` nothing is ever started: what an earlier passage left in `work_dir` is read from disk, up to the next
+    gate, and presented. Raises BadInput (or PipelineFaults) in words, and nothing is written, where anything can't be
+    used.
     """
     user = _operator(author, lab_id)
     name = clean_run_name(name)
@@ -61,8 +66,10 @@ def create_run(
     chosen = _find_preset(spec, preset)
     values = check_conf(spec, {**chosen.conf, **conf})
     species_values = _species_values(spec, labels, chosen)
-    shell = shell_for(target)
-    _check_folder(shell, target, folder)
+    if replay:
+        check_replay_folder(target, folder)
+    else:
+        _check_folder(shell_for(target), target, folder)
     run = Run(
         lab_id=lab_id,
         name=name,
@@ -71,10 +78,12 @@ def create_run(
         work_dir=folder,
         preset=preset,
         conf=_own(values, spec.defaults),
+        replay=replay,
         created_by=user,
     )
-    with longer(LAY_OUT_S):  # it has just answered
-        lay_out(run)
+    if not replay:
+        with longer(LAY_OUT_S):  # it has just answered
+            lay_out(run)
     with transaction.atomic():
         _insert(run, spec, species_values, author, optional)
         advance(lock_run(run.pk))
@@ -199,9 +208,13 @@ def _insert(
         lab_id=run.lab_id,
         kind="run.create",
         subject=run.subject(),
-        message=f"{run.name}: begun by {author.name} in {run.work_dir} on {run.target.name}",
+        message=f"{run.name}: {_begun(run)} by {author.name} in {run.work_dir} on {run.target.name}",
         data={"snapshot": run.snapshot.digest, "species": [lane.label for lane in lanes], "preset": run.preset},
     )
+
+
+def _begun(run: Run) -> str:
+    return "a replay begun" if run.replay else "begun"
 
 
 def _is_left_out(phase: PhaseSpec, optional: Sequence[str]) -> bool:

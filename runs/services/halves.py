@@ -33,7 +33,7 @@ def halves_environment(phase: Phase, spec: PhaseSpec) -> dict[str, str]:
     if spec.halves is None:
         raise RuntimeError(f"{phase} splits no list")
     values = below(phase.run.work_dir, values_for(phase, spec_of(phase.run.snapshot)))
-    environment = {"TOOLS_FOLDER": tools_path(phase.run), "HALVES_SEED": str(seed_of(phase))}
+    environment = {"TOOLS_FOLDER": tools_path(phase.run, phase.run.target), "HALVES_SEED": str(seed_of(phase))}
     for name in ("of", "first", "second"):
         pattern = getattr(spec.halves, name)
         path = expand(pattern, values)

@@ -24,6 +24,7 @@ from runs.services.looking import Gathered, completion, is_proof, look_at, look_
 from runs.services.moves import REASON_CHARS, fail_phase, move
 from runs.services.placing import place_series
 from runs.services.precheck import check_before_start
+from runs.services.replay import find_phase
 from runs.services.series import add_series
 from runs.services.steps import plan_step
 from runs.services.verify import count_done
@@ -60,6 +61,8 @@ class Ready:
 def start_phase(phase_id: int) -> bool:
     """Start a phase that is ready, or fail it with what the pre-check found; whether it went on.
 
+    In a replay nothing is started: its outputs are looked for, and the answer is whether they are all there.
+
     One whose outputs are all there, and that was never run here, is done without a job.
     Does nothing where the phase is not ready any more, its run is not running, or a job of it is still about.
     """
@@ -67,7 +70,17 @@ def start_phase(phase_id: int) -> bool:
     if phase is None:
         return False
     with about(run=phase.run.uuid, target=phase.run.target.name):
-        return _may_start(phase) and _claim(phase) and _start(phase)
+        if not _may_start(phase):
+            return False
+        return _find(phase) if phase.run.replay else _claim(phase) and _start(phase)
+
+
+def _find(phase: Phase) -> bool:
+    try:
+        return find_phase(phase)
+    except AdapterError as error:
+        _note_waiting(phase, error.message)
+        raise
 
 
 def _start(phase: Phase) -> bool:

@@ -6,6 +6,7 @@ from jobs.models import Job
 from jobs.parse import parse_time_s
 from jobs.services import Resources, plan_job, resources_for
 from jobs.states import JobState
+from record.errors import InvalidTransition
 from runs.models import Phase, Run
 from runs.pipeline.snapshot import folder_of
 from runs.pipeline.spec import PhaseSpec, spec_of
@@ -21,7 +22,12 @@ PURPOSE = "phase"
 
 
 def plan_step(board: Board, phase: Phase, step: int) -> Job:
-    """Plan the job of a phase's script number `step` (from 0); in the caller's transaction."""
+    """Plan the job of a phase's script number `step` (from 0); in the caller's transaction.
+
+    InvalidTransition for a replay, which never submits anything.
+    """
+    if board.run.replay:
+        raise InvalidTransition(f"Run {board.run.name} is a replay: it starts nothing.")
     spec = board.spec_for(phase)
     name = spec.scripts[step]
     script = script_text(board.run, spec, name)

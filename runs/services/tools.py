@@ -10,8 +10,8 @@ from shutil import copytree, ignore_patterns
 from django.conf import settings
 
 from jobs.models import Target, TargetKind
-from jobs.shells import cluster_of, is_remote, shell_for
-from record.errors import AdapterError
+from jobs.shells import cluster_of, is_remote, shell_for, within_roots
+from record.errors import AdapterError, BadInput
 from runs.models import Run
 
 TOOLS_FOLDER = ".conductor/tools"
@@ -25,9 +25,30 @@ def python_on(target: Target) -> str:
     return cluster_of(target).python or ("python3" if is_remote(target) else sys.executable)
 
 
-def tools_path(run: Run) -> str:
+def evidence_target(run: Run) -> Target:
+    """Where a run's evidence is drawn: on its target; a replay's on this machine, since it submits nothing."""
+    return target_for_evidence(run.target, run.work_dir) if run.replay else run.target
+
+
+def target_for_evidence(target: Target, folder: str) -> Target:
+    """The target itself where it is local, else a local one of its lab whose roots hold the folder; BadInput else."""
+    if target.kind == TargetKind.LOCAL:
+        return target
+    for other in Target.objects.filter(lab=target.lab_id, kind=TargetKind.LOCAL, archived_at=None).order_by("id"):
+        try:
+            within_roots(other, folder)
+        except BadInput:
+            continue
+        return other
+    raise BadInput(
+        f"A replay submits nothing to {target.name}, so its evidence is drawn by a target on this machine, and none "
+        f"has a root that holds {folder}. Add that root to a local target, or choose one as the run's target."
+    )
+
+
+def tools_path(run: Run, target: Target) -> str:
     """The folder from which it imports the renderers."""
-    return str(settings.BASE_DIR) if run.target.kind == TargetKind.LOCAL else f"{run.work_dir}/{TOOLS_FOLDER}"
+    return str(settings.BASE_DIR) if target.kind == TargetKind.LOCAL else f"{run.work_dir}/{TOOLS_FOLDER}"
 
 
 def lay_out_tools(run: Run) -> None:
@@ -35,7 +56,8 @@ def lay_out_tools(run: Run) -> None:
     if run.target.kind == TargetKind.LOCAL:
         return
     shell = shell_for(run.target)
-    marker = f"{tools_path(run)}/digest"
+    folder = tools_path(run, run.target)
+    marker = f"{folder}/digest"
     try:
         if shell.read(marker) == _digest().encode():
             return
@@ -45,7 +67,7 @@ def lay_out_tools(run: Run) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         copytree(PACKAGE, f"{scratch}/runs/qc", ignore=ignore_patterns("tests", "__pycache__"))
         Path(f"{scratch}/runs/__init__.py").touch()
-        shell.copy_tree(scratch, tools_path(run))
+        shell.copy_tree(scratch, folder)
     shell.write(marker, _digest().encode())
 
 
