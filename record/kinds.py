@@ -51,6 +51,7 @@ KINDS: dict[str, Kind] = {
     "run.finish": Kind("run finished", notable=True),
     "run.reopen": Kind("run reopened", notable=True),
     "run.archive": Kind("run archived"),
+    "run.add_species": Kind("species added to a run", notable=True),
     "run.set_conf": Kind("run's settings changed"),
     "phase.make_ready": Kind("phase ready"),
     "phase.start": Kind("phase started"),

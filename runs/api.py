@@ -25,6 +25,7 @@ from runs.services import control
 from runs.services.create import create_run
 from runs.services.series import exclude_series, include_series
 from runs.services.settings import set_conf
+from runs.services.species import add_species
 from runs.services.validate import validate_phase
 
 
@@ -375,6 +376,24 @@ class SetConf(RunCommand):
         set_conf(run=found, author=author, **given)
 
 
+class SpeciesInput(ReasonInput):
+    label = serializers.CharField(  # type: ignore[assignment]
+        max_length=200, help_text="names its lane and its files: A-Z a-z 0-9 _"
+    )
+    values = serializers.DictField(default=dict, help_text="values of its conf that differ from the pipeline's")
+
+
+class AddSpecies(RunCommand):
+    """Give a run another species: a lane of its own, on the tomograms that are there."""
+
+    input_class = SpeciesInput
+    operation = "runs_add_species"
+    success = 201
+
+    def carry_out(self, found: Run, author: Author, **given: Any) -> None:
+        add_species(run=found, author=author, **given)
+
+
 class PhaseCommand(Command):
     scope = "operate"
     queryset = PhaseViewSet.queryset
@@ -455,6 +474,7 @@ commands = [
     path("runs/<int:pk>/resume/", Resume.as_view(), name="run-resume"),
     path("runs/<int:pk>/cancel/", Cancel.as_view(), name="run-cancel"),
     path("runs/<int:pk>/archive/", Archive.as_view(), name="run-archive"),
+    path("runs/<int:pk>/species/", AddSpecies.as_view(), name="run-species"),
     path("runs/<int:pk>/conf/", SetConf.as_view(), name="run-conf"),
     path("phases/<int:pk>/check/", Check.as_view(), name="phase-check"),
     path("phases/<int:pk>/retry/", Retry.as_view(), name="phase-retry"),

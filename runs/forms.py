@@ -15,6 +15,14 @@ from runs.pipeline.spec import FieldSpec, PipelineSpec
 from runs.states import RunState
 
 CONF = "conf_"
+SPECIES_HELP = {
+    "INPUT_MRC": "Map of which the template is made; or put a ready one at templates/LABEL_tm.mrc",
+    "MAP_ANGPIX": "Pixel size of that map, Å",
+    "DIAMETER": "Of the sphere that holds a particle, Å",
+    "TEMPLATE_INVERT": "1: the map is white on black and the tomograms are not; else 0",
+    "NUM_CANDIDATES": "Best places listed for each tilt series",
+    "DATADIR": "Folder of its subtomograms; left empty: subtomo_LABEL",
+}
 
 
 class RunFilter(forms.Form):
@@ -116,6 +124,27 @@ class SettingsForm(ConfForm):
         """KEY -> text of every value that was posted; those that are as before change nothing."""
         posted = [key for key in self.cleaned_data if key.startswith(CONF) and key in self.data]
         return {key.removeprefix(CONF): self.cleaned_data[key] for key in posted}
+
+
+class SpeciesForm(ConfForm):
+    """A species that comes to a run: its label and the values of its conf; an empty one is as the pipeline has it."""
+
+    label = forms.CharField(label="Label", max_length=32, help_text="Names its files and its lane: A-Z a-z 0-9 _.")
+    reason = forms.CharField(
+        label="Reason", required=False, max_length=10_000, widget=forms.Textarea(attrs={"rows": 2, "maxlength": 10_000})
+    )
+
+    def __init__(self, *args: Any, spec: PipelineSpec, names: list[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        pattern = spec.species_template or {}
+        for name in names:
+            described = spec.field_by_key.get(name) or FieldSpec(name, name, "text", help=SPECIES_HELP.get(name, ""))
+            self.fields[f"{CONF}{name}"] = conf_field(described, pattern.get(name, ""))
+
+    def values(self) -> dict[str, str]:
+        """KEY -> text of the values that were given."""
+        given = self.cleaned_data.items()
+        return {name.removeprefix(CONF): value for name, value in given if name.startswith(CONF) and value}
 
 
 class NewRunForm(ConfForm):

@@ -71,6 +71,7 @@ def run_page(run: Run, user: Actor) -> dict[str, Any]:
         "series": [(each, offered(SERIES_ACTIONS, each, abilities)) for each in _with_run(series, run)],
         "excluded": sum(each.excluded_by_id is not None for each in series),
         "actions": offered(RUN_ACTIONS, run, abilities),
+        "may_add_species": may_add_species(run, abilities),
         "final": is_final(run, phases, current),
     }
 
@@ -118,6 +119,12 @@ def is_final(run: Run, phases: list[Phase], gates: Any) -> bool:
     ended = run.state in (RunState.DONE, RunState.CANCELLED)
     busy = any(phase.state in (PhaseState.RUNNING, PhaseState.VERIFYING) for phase in phases)
     return ended and not busy and all(gate.state in ENDED for gate in gates)
+
+
+def may_add_species(run: Run, abilities: set[str]) -> bool:
+    """Whether this person is offered to add a species: its pipeline has lanes, and the run still takes commands."""
+    takes = run.archived_at is None and run.state != RunState.CANCELLED and Ability.OPERATE in abilities
+    return takes and any(phase.per_species for phase in spec_of(run.snapshot).phases)
 
 
 def work_of(phases: list[Phase]) -> list[Work]:

@@ -16,14 +16,16 @@ from record.forms import ReasonForm
 from record.models import Event
 from record.pages import live_page, page_author, page_of
 from runs.actions import PHASE_ACTIONS, RUN_ACTIONS, SERIES_ACTIONS, Action
-from runs.forms import CONF, NewRunForm, RunFilter
+from runs.forms import CONF, NewRunForm, RunFilter, SpeciesForm
 from runs.models import Phase, Pipeline, Run, TiltSeries
 from runs.page import phase_page, run_page
 from runs.pipeline.load import load_pipeline
+from runs.pipeline.spec import spec_of
 from runs.pixels_page import pixels_page
 from runs.services.conf_checks import told_about
 from runs.services.create import create_run
 from runs.services.settings import revert_conf, set_conf
+from runs.services.species import add_species, offered_values
 from runs.settings_page import changes_of, settings_forms
 from runs.states import PASSED, PhaseState
 
@@ -167,6 +169,31 @@ def pixels(request: HttpRequest, pk: int) -> HttpResponse:
     """The pixel sizes that the run's files state, read from its target on demand."""
     run = _run(request, pk)
     return render(request, "runs/pixels.html", {"run": run, "page": pixels_page(run)})
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def species(request: HttpRequest, pk: int) -> HttpResponse:
+    """Add a species to a run."""
+    run = _run(request, pk)
+    require(request.user, Ability.OPERATE, run.lab_id)
+    spec = spec_of(run.snapshot)
+    form = SpeciesForm(request.POST if request.method == "POST" else None, spec=spec, names=offered_values(spec))
+    if request.method == "POST" and form.is_valid():
+        try:
+            added, _ = add_species(
+                run=run,
+                label=form.cleaned_data["label"],
+                values=form.values(),
+                author=page_author(request),
+                reason=form.cleaned_data["reason"],
+            )
+        except ConductorError as refusal:
+            form.refuse(refusal)
+        else:
+            messages.success(request, f"The species {added.label} has a lane of its own now.")
+            return redirect("runs:detail", run.pk)
+    context = {"run": run, "form": form, "there": list(run.species.all())}
+    return render(request, "runs/species.html", context, status=400 if form.errors else 200)
 
 
 @require_safe

@@ -45,6 +45,8 @@ GET    runs:settings           run        302 404 200 200 200 200
 POST   runs:settings           run        302 404 403 302 403 302
 GET    runs:pixels             run        302 404 200 200 200 200
 POST   runs:check-settings     run        302 404 403 200 403 200
+GET    runs:species            run        302 404 403 200 403 200
+POST   runs:species            run        302 404 403 302 403 302
 GET    runs:events             run        302 404 200 200 200 200
 GET    runs:phase              phase      302 404 200 200 200 200
 GET    runs:pause              run        302 404 403 200 403 200
@@ -171,6 +173,7 @@ POST   api:run-pause           run        401 404 403 200 403 200
 POST   api:run-resume          paused_run 401 404 403 200 403 200
 POST   api:run-cancel          run        401 404 403 200 403 200
 POST   api:run-archive         cancelled_run 401 404 403 200 403 200
+POST   api:run-species         run        401 404 403 201 403 201
 POST   api:run-conf            run        401 404 403 200 403 200
 POST   api:phase-check         phase      401 404 403 200 403 200
 POST   api:phase-retry         failed_phase 401 404 403 200 403 200
@@ -223,6 +226,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "gates:withdraw": {"reason": "asked by mistake"},
     "runs:settings": {"lane": "", "reason": "larger"},
     "runs:check-settings": {"lane": "", "conf_DIM": "64", "field": "conf_DIM"},
+    "runs:species": {"label": "beta", "reason": "seen in the tomograms"},
+    "api:run-species": {"label": "beta", "reason": "seen in the tomograms"},
     "runs:cancel": {"reason": "wrong data set"},
     "runs:skip": {"reason": "done by hand"},
     "runs:again": {"reason": "new fiducials"},

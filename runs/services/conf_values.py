@@ -25,6 +25,11 @@ def check_species_conf(spec: PipelineSpec, label: str, values: Mapping[str, obje
     return _check(spec, values, known=known, where=f"the conf of species {label}", of_species=True)
 
 
+def own_of(values: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
+    """The values that differ from the pipeline's."""
+    return {key: value for key, value in values.items() if defaults.get(key) != value}
+
+
 def _check(
     spec: PipelineSpec, values: Mapping[str, object], *, known: set[str], where: str, of_species: bool
 ) -> dict[str, str]:

@@ -13,19 +13,18 @@ from jobs.shells import SYSTEM_PATH, Shell, shell_for, within_roots
 from record.access import Ability, require
 from record.errors import BadInput
 from record.services import Author, record_event
-from runs.models import Phase, Pipeline, Run, Species
+from runs.models import Pipeline, Run, Species
 from runs.pipeline.snapshot import snapshot_pipeline
-from runs.pipeline.spec import PhaseSpec, PipelineSpec, PresetSpec, spec_of
+from runs.pipeline.spec import PipelineSpec, PresetSpec, spec_of
 from runs.services.board import lock_run
-from runs.services.conf_values import check_conf, check_species_conf
+from runs.services.conf_values import check_conf, check_species_conf, own_of
 from runs.services.engine import advance
 from runs.services.folder import lay_out
 from runs.services.naming import clean_labels, clean_run_name
+from runs.services.phases import insert_phases
 from runs.services.replay import check_replay_folder
 from runs.services.values import species_defaults
-from runs.states import PhaseState
 
-NOT_WANTED = "Optional, and not asked for when the run began. Run it again to have it done."
 CHECK_TIMEOUT_S = 20
 LAY_OUT_S = 30
 
@@ -77,7 +76,7 @@ def create_run(
         target=target,
         work_dir=folder,
         preset=preset,
-        conf=_own(values, spec.defaults),
+        conf=own_of(values, spec.defaults),
         replay=replay,
         created_by=user,
     )
@@ -146,7 +145,7 @@ def _species_values(spec: PipelineSpec, labels: list[str], preset: PresetSpec) -
     result = {}
     for label in labels:
         defaults = species_defaults(spec, label)
-        result[label] = _own(check_species_conf(spec, label, preset.species.get(label, {})), defaults)
+        result[label] = own_of(check_species_conf(spec, label, preset.species.get(label, {})), defaults)
     return result
 
 
@@ -155,11 +154,6 @@ def _check_without_species(spec: PipelineSpec) -> None:
     shared = [phase for phase in spec.phases if not phase.per_species]
     if not shared or any(spec.by_key[key].per_species for phase in shared for key in phase.needs):
         raise BadInput("Choose at least one species: the pipeline has phases that need those run for each.")
-
-
-def _own(values: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """The values that differ from the pipeline's."""
-    return {key: value for key, value in values.items() if defaults.get(key) != value}
 
 
 def _check_folder(shell: Shell, target: Target, folder: str) -> None:
@@ -203,7 +197,7 @@ def _insert(
     lanes: list[Species] = []
     for position, (label, values) in enumerate(species_values.items()):
         lanes.append(Species.objects.create(run=run, label=label, conf=values, position=position))
-    _insert_phases(run, spec, lanes, optional)
+    insert_phases(run, spec, [None, *lanes], optional=optional)
     record_event(
         lab_id=run.lab_id,
         kind="run.create",
@@ -215,35 +209,3 @@ def _insert(
 
 def _begun(run: Run) -> str:
     return "a replay begun" if run.replay else "begun"
-
-
-def _is_left_out(phase: PhaseSpec, optional: Sequence[str]) -> bool:
-    return phase.optional and phase.key not in optional
-
-
-def _insert_phases(run: Run, spec: PipelineSpec, lanes: list[Species], optional: Sequence[str]) -> None:
-    rows = [
-        Phase(
-            run=run,
-            species=lane,
-            key=phase.key,
-            title=phase.title[:300],
-            position=position,
-            optional=phase.optional,
-            **({"state": PhaseState.SKIPPED, "reason": NOT_WANTED} if _is_left_out(phase, optional) else {}),
-        )
-        for position, phase in enumerate(spec.phases)
-        for lane in (lanes if phase.per_species else [None])
-    ]
-    Phase.objects.bulk_create(rows)
-    by_key: dict[str, list[Phase]] = {}
-    for row in rows:
-        by_key.setdefault(row.key, []).append(row)
-    through = Phase.needs.through
-    through.objects.bulk_create(
-        through(from_phase=row, to_phase=needed)
-        for row in rows
-        for key in spec.by_key[row.key].needs
-        for needed in by_key.get(key, [])
-        if row.species is None or needed.species is None or needed.species == row.species
-    )
