@@ -16,6 +16,7 @@ from runs.services.control import (
     run_again_from,
     skip_phase,
 )
+from runs.services.export import write_state_file
 from runs.services.series import exclude_series, include_series
 from runs.services.validate import validate_phase
 from runs.states import PHASE, RUN, PhaseState, RunState
@@ -32,6 +33,14 @@ class Action:
     fits: Callable[[Any], bool]
     ability: Ability = Ability.OPERATE
     danger: bool = False
+
+
+def _export(*, run: Run, author: Author, reason: str) -> None:
+    write_state_file(run=run, author=author)
+
+
+def _leave_alone(*, run: Run, author: Author, reason: str) -> None:
+    write_state_file(run=run, author=author, on=False)
 
 
 def _again(*, phase: Phase, author: Author, reason: str) -> Any:
@@ -62,6 +71,21 @@ RUN_ACTIONS = {
             cancel_run,
             lambda run: RUN.allows(run.state, "cancel"),
             danger=True,
+        ),
+        Action(
+            "export",
+            "Write the state file",
+            "From now on .opus_run_state.json in the work folder is written after each change, for the lab's other "
+            "tools. What others wrote there is kept; the keys that only they know stay in it.",
+            _export,
+            lambda run: not run.exports_state and run.state in (RunState.RUNNING, RunState.PAUSED),
+        ),
+        Action(
+            "leave-alone",
+            "Leave the state file alone",
+            "From now on .opus_run_state.json stays as it is now.",
+            _leave_alone,
+            lambda run: run.exports_state,
         ),
         Action(
             "archive",

@@ -61,6 +61,9 @@ class Run(Identified):
     preset = models.CharField(max_length=32, blank=True, help_text="the preset that its values began with")
     conf = models.JSONField(default=dict, help_text="values of pipeline.conf that this run has of its own")
     replay = models.BooleanField(default=False, help_text="starts nothing: what its phases made is read from disk")
+    exports_state = models.BooleanField(default=False, help_text="its state is written into the lab's own state file")
+    state_file = models.TextField(blank=True, help_text="the lab's state file as it was read or written last")
+    state_event = models.PositiveBigIntegerField(default=0, help_text="the last event that the state file tells")
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="runs")
     created_at = models.DateTimeField(default=timezone.now)
     ended_at = models.DateTimeField(null=True)
@@ -158,6 +161,11 @@ class Phase(Identified):
     afresh = models.BooleanField(default=False, help_text="outputs are set aside before its next start")
     holder = models.CharField(max_length=120, blank=True, help_text="process that sets its outputs aside")
     again = models.BooleanField(default=False, help_text="done, and to be run again once what it needs is done anew")
+
+    on_disk = models.BooleanField(
+        default=False, help_text="worked on elsewhere: its outputs are looked for at its next turn, not made"
+    )
+    awaited_ids = models.JSONField(default=list, help_text="the scheduler's ids of jobs that may still make them")
 
     completion = models.CharField(max_length=7, choices=Completion, default=Completion.PENDING)
     items_done = models.PositiveIntegerField(default=0)

@@ -9,6 +9,7 @@ from runs.models import Phase
 from runs.progress import look_at_progress, to_look_at
 from runs.services.by_outputs import conclude_lost, lost_phases
 from runs.services.ending import settle_stopped
+from runs.services.export import due_at_clusters, due_exports, export_state
 from runs.services.launch import start_phase
 from runs.states import PhaseState, RunState
 
@@ -31,6 +32,11 @@ def refresh_progress() -> int:
     return _patience.each(to_look_at(Phase.objects.in_work().here()), look_at_progress)
 
 
+def export_states() -> int:
+    """Write the state files of runs on this machine that are behind."""
+    return _patience.each(due_exports(), export_state)
+
+
 class AtCluster:
     """The same at a cluster, in its turn: see jobs.alongside."""
 
@@ -38,13 +44,14 @@ class AtCluster:
         """Clusters at which a phase is ready; progress is looked at whenever the cluster is asked after its jobs."""
         ready = Phase.objects.startable().filter(run__target__kind="slurm").values_list("pk", "run__target")
         targets = {target_id for pk, target_id in ready if _patience.allows(_key(pk))}
-        return set() if targets and draining() else targets
+        return (set() if targets and draining() else targets) | _exports_due()
 
     def act(self, target_id: int) -> int:
         ready = Phase.objects.startable().filter(run__target=target_id).values_list("pk", flat=True)
         started = _patience.each(_may_start(list(ready)), start_phase)
-        looked = _patience.each(to_look_at(Phase.objects.in_work().filter(run__target=target_id)), look_at_progress)
-        return started + looked + _patience.each(lost_phases(target_id), conclude_lost)
+        seen = _patience.each(to_look_at(Phase.objects.in_work().filter(run__target=target_id)), look_at_progress)
+        seen += _patience.each(lost_phases(target_id), conclude_lost)
+        return started + seen + _patience.each(due_exports(target_id), export_state)
 
 
 AT_CLUSTER = AtCluster()
@@ -53,6 +60,12 @@ AT_CLUSTER = AtCluster()
 def _may_start(ready: list[int]) -> list[int]:
     """Those of the phases that are ready; none while the installation is being drained."""
     return [] if ready and draining() else ready
+
+
+def _exports_due() -> set[int]:
+    """Clusters at which a state file is behind, and may be tried."""
+    behind = due_at_clusters()
+    return {each for each in behind if any(_patience.allows(f"export_state {pk}") for pk in due_exports(each))}
 
 
 def _key(pk: int) -> str:

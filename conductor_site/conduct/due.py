@@ -22,6 +22,7 @@ DUE = [
     "gates.noticing:remind_waiting",
     "record.notices.sending:nudge_sender",
     "runs.sweep:refresh_progress",
+    "runs.sweep:export_states",
 ]
 # What somebody who wakes `conduct` may wait for, and what the end of a job here makes due. All else is due by the
 # clock, or left over from a crash: ticks find it.
@@ -42,6 +43,7 @@ OF_THIS_HOST = frozenset(
         "runs.sweep:start_ready",
         "jobs.clusters:nudge_clusters",
         "runs.sweep:refresh_progress",
+        "runs.sweep:export_states",
     }
 )
 

@@ -59,6 +59,10 @@ GET    runs:archive            run        302 404 403 200 403 200
 POST   runs:archive            cancelled_run 302 404 403 302 403 302
 GET    runs:check              phase      302 404 403 200 403 200
 POST   runs:check              phase      302 404 403 302 403 302
+GET    runs:export             run        302 404 403 200 403 200
+POST   runs:export             run        302 404 403 302 403 302
+GET    runs:leave-alone        run        302 404 403 200 403 200
+POST   runs:leave-alone        exporting_run 302 404 403 302 403 302
 GET    runs:retry              phase      302 404 403 200 403 200
 POST   runs:retry              failed_phase 302 404 403 302 403 302
 GET    runs:skip               phase      302 404 403 200 403 200

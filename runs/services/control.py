@@ -152,6 +152,10 @@ def reset_from(
     for each in done:
         Phase.objects.filter(pk=each.pk).update(again=True, afresh=not keep_outputs)
         each.again, each.afresh = True, not keep_outputs
+    for each in later:
+        if each.on_disk:  # what lies there is of before
+            Phase.objects.filter(pk=each.pk).update(on_disk=False, afresh=not keep_outputs)
+            each.on_disk, each.afresh = False, not keep_outputs
     mark_stale(done, decision, f"out of date, {phase.named} is {message}")
     withdraw_gates([phase, *later], author, f"{phase.named} is {message}", decision)
     advance(run, board)
@@ -160,7 +164,8 @@ def reset_from(
 def _cleared(phase: Phase, keep_outputs: bool) -> dict[str, object]:
     return {
         "again": False,
-        "afresh": phase.attempt > 0 and not keep_outputs,
+        "afresh": (phase.attempt > 0 or phase.on_disk) and not keep_outputs,
+        "on_disk": False,
         "gates_passed": [],
         "gate_asked": "",
         "reason": "",

@@ -1,6 +1,6 @@
 """Begins a run: everything that can be refused is refused before anything is written."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
@@ -56,9 +56,9 @@ def create_run(
     user = _operator(author, lab_id)
     name = clean_run_name(name)
     labels = clean_labels(species)
-    _check_belonging(lab_id, pipeline, target, name)
+    check_belonging(lab_id, pipeline, target, name)
     folder = within_roots(target, work_dir.strip())
-    _check_unused(target, folder)
+    check_unused(target, folder)
     snapshot = snapshot_pipeline(pipeline)
     spec = spec_of(snapshot)
     _check_optional(spec, optional)
@@ -84,7 +84,7 @@ def create_run(
         with longer(LAY_OUT_S):  # it has just answered
             lay_out(run)
     with transaction.atomic():
-        _insert(run, spec, species_values, author, optional)
+        insert_run(run, spec, species_values, author, optional)
         advance(lock_run(run.pk))
     run.refresh_from_db()
     return run
@@ -97,7 +97,8 @@ def _operator(author: Author, lab_id: int) -> User:
     return author.user
 
 
-def _check_belonging(lab_id: int, pipeline: Pipeline, target: Target, name: str) -> None:
+def check_belonging(lab_id: int, pipeline: Pipeline, target: Target, name: str) -> None:
+    """BadInput where pipeline or target is not the lab's to use, or the name is taken."""
     if pipeline.lab_id != lab_id or pipeline.archived_at:
         raise BadInput(f"This lab has no pipeline {pipeline.name} to run (any more).")
     if target.lab_id != lab_id or target.archived_at:
@@ -106,7 +107,7 @@ def _check_belonging(lab_id: int, pipeline: Pipeline, target: Target, name: str)
         raise BadInput(f"There is a run called {name} already; give this one another name.")
 
 
-def _check_unused(target: Target, folder: str) -> None:
+def check_unused(target: Target, folder: str) -> None:
     """BadInput where the folder is that of another run, lies in it or holds it: their files would mix."""
     runs = Run.objects.current().filter(target__in=_same_files(target))
     for lab_id, run_name, theirs in runs.values_list("lab_id", "name", "work_dir"):
@@ -178,17 +179,17 @@ def _check_optional(spec: PipelineSpec, keys: Sequence[str]) -> None:
         )
 
 
-def _insert(
+def insert_run(
     run: Run,
     spec: PipelineSpec,
     species_values: dict[str, dict[str, str]],
     author: Author,
-    optional: Sequence[str],
+    optional: Collection[str],
 ) -> None:
     """The run with its species and phases; in the caller's transaction."""
     try:
         with transaction.atomic():
-            _check_unused(run.target, run.work_dir)
+            check_unused(run.target, run.work_dir)
             run.save()
     except IntegrityError:
         raise BadInput(

@@ -61,7 +61,8 @@ class Ready:
 def start_phase(phase_id: int) -> bool:
     """Start a phase that is ready, or fail it with what the pre-check found; whether it went on.
 
-    In a replay nothing is started: its outputs are looked for, and the answer is whether they are all there.
+    In a replay, and where it was worked on before the run was taken up, nothing is started: its outputs are looked
+    for, and the answer is whether they are all there.
 
     One whose outputs are all there, and that was never run here, is done without a job.
     Does nothing where the phase is not ready any more, its run is not running, or a job of it is still about.
@@ -72,7 +73,7 @@ def start_phase(phase_id: int) -> bool:
     with about(run=phase.run.uuid, target=phase.run.target.name):
         if not _may_start(phase):
             return False
-        return _find(phase) if phase.run.replay else _claim(phase) and _start(phase)
+        return _find(phase) if phase.run.replay or phase.on_disk else _claim(phase) and _start(phase)
 
 
 def _find(phase: Phase) -> bool:

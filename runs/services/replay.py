@@ -11,6 +11,7 @@ from record.errors import AdapterError, BadInput
 from runs.models import Phase
 from runs.pipeline.spec import PhaseSpec, spec_of
 from runs.services.board import Board, lock_run
+from runs.services.earlier import refuse_while_queued
 from runs.services.ending import recorded
 from runs.services.engine import advance
 from runs.services.looking import look_at
@@ -46,14 +47,23 @@ def find_phase(phase: Phase) -> bool:
         if current is None or current.state != PhaseState.READY or run.state != RunState.RUNNING or run.archived_at:
             return False
         if found.problem:
-            fail_phase(current, f"This run is a replay, which starts nothing: {found.problem}.")
+            fail_phase(current, f"{_whose(current)}: {found.problem}.", on_disk=False)
         else:
             _pass_over(current, board.spec_for(current), found)
             advance(run, board)
     return not found.problem
 
 
+def _whose(phase: Phase) -> str:
+    if phase.run.replay:
+        return "This run is a replay, which starts nothing"
+    jobs = f" (jobs {', '.join(map(str, phase.awaited_ids))})" if phase.awaited_ids else ""
+    return f"It had been worked on before the run was taken up{jobs}, and is not whole. Try it again to go on with it"
+
+
 def _look(phase: Phase) -> Found:
+    if not phase.run.replay:
+        refuse_while_queued(phase)
     try:
         gathered = look_at(phase, spec_of(phase.run.snapshot))
     except BadInput as error:
@@ -78,6 +88,7 @@ def _pass_over(phase: Phase, spec: PhaseSpec, found: Found) -> None:
         message=f"{phase.named}: {_why(spec, found.finding)}; nothing was started",
         ended_at=timezone.now(),
         afresh=False,
+        on_disk=False,
         reason="",
         stale_since=None,
         stale_by=None,

@@ -26,6 +26,11 @@ def species_defaults(spec: PipelineSpec, label: str) -> dict[str, str]:
     raise BadInput(f"This pipeline has no species {label!r}; it has: {known}.")
 
 
+def read_values(text: str, name: str) -> dict[str, str]:
+    """Name -> value, as people type it, of a conf file that a lab has used; ConfRefused with lines of that `name`."""
+    return read_conf(text, name).templates
+
+
 def own_values(run: Run) -> dict[str, str]:
     """The values of pipeline.conf that are the run's own, its folder among them."""
     return run.conf | own_folder(run)
