@@ -14,6 +14,7 @@ SHORT_OPTIONS = {
     "o": "output",
     "e": "error",
     "J": "job-name",
+    "p": "partition",
     "D": "chdir",
 }
 UNLIMITED = {"infinite", "unlimited", "-1"}

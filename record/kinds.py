@@ -55,6 +55,7 @@ KINDS: dict[str, Kind] = {
     "run.import_state": Kind("run taken up from a lab's state file", notable=True),
     "run.export_state": Kind("run's state file begun to be written, or no more"),
     "run.keep_state_file": Kind("state file changed by others, kept and taken over"),
+    "run.probe": Kind("run's target looked at"),
     "run.set_conf": Kind("run's settings changed"),
     "phase.make_ready": Kind("phase ready"),
     "phase.start": Kind("phase started"),

@@ -15,7 +15,16 @@ from jobs.models import Target
 from record.access import visible
 from record.errors import ConductorError
 from record.models import Decision, Lab
-from record.rest import Command, LabReadOnly, ReasonInput, RefusalOutput, Repeatable, StrictSerializer, author_of
+from record.rest import (
+    Command,
+    LabReadOnly,
+    NoInput,
+    ReasonInput,
+    RefusalOutput,
+    Repeatable,
+    StrictSerializer,
+    author_of,
+)
 from record.services import Author
 from runs.models import Phase, Pipeline, Run, Species, TiltSeries
 from runs.pipeline.load import load_pipeline
@@ -23,6 +32,7 @@ from runs.pipeline.snapshot import check_pipeline_folder
 from runs.progress import Estimate, estimate
 from runs.services import control
 from runs.services.create import create_run
+from runs.services.preflight import probe_run
 from runs.services.series import exclude_series, include_series
 from runs.services.settings import set_conf
 from runs.services.species import add_species
@@ -376,6 +386,34 @@ class SetConf(RunCommand):
         set_conf(run=found, author=author, **given)
 
 
+class PreflightFinding(serializers.Serializer[Any]):
+    key = serializers.CharField()
+    status = serializers.CharField(help_text="ok, missing, blocks or unknown")
+    message = serializers.CharField()
+    remedy = serializers.CharField()
+    found = serializers.CharField()
+    version = serializers.CharField()
+
+
+class PreflightOutput(serializers.Serializer[Any]):
+    at = serializers.DateTimeField()
+    by_name = serializers.CharField()
+    findings = PreflightFinding(many=True)
+
+
+class Probe(RunCommand):
+    """Look at the run's target now: folders, conda environments, tools and their versions, partitions."""
+
+    input_class = NoInput
+    output_class = PreflightOutput  # type: ignore[assignment]
+    operation = "runs_probe"
+
+    def post(self, request: Request, pk: int) -> Response:
+        found = self.find(request, pk)
+        self.given(request, found)
+        return self.show(probe_run(run=found, author=author_of(request)))
+
+
 class SpeciesInput(ReasonInput):
     label = serializers.CharField(  # type: ignore[assignment]
         max_length=200, help_text="names its lane and its files: A-Z a-z 0-9 _"
@@ -474,6 +512,7 @@ commands = [
     path("runs/<int:pk>/resume/", Resume.as_view(), name="run-resume"),
     path("runs/<int:pk>/cancel/", Cancel.as_view(), name="run-cancel"),
     path("runs/<int:pk>/archive/", Archive.as_view(), name="run-archive"),
+    path("runs/<int:pk>/probe/", Probe.as_view(), name="run-probe"),
     path("runs/<int:pk>/species/", AddSpecies.as_view(), name="run-species"),
     path("runs/<int:pk>/conf/", SetConf.as_view(), name="run-conf"),
     path("phases/<int:pk>/check/", Check.as_view(), name="phase-check"),

@@ -88,6 +88,21 @@ class Run(Identified):
         return Subject("run", self.uuid, f"run {self.name}", self.uuid)
 
 
+class Preflight(models.Model):
+    """One look at a run's target: what the run's phases need there. The last one counts, earlier ones stay."""
+
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="preflights")
+    at = models.DateTimeField(default=timezone.now)
+    by_name = models.CharField(max_length=200, help_text="who had it looked at, as they were called then")
+    findings = models.JSONField(default=list, help_text="see runs/preflight/findings.py")
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.run} looked at {self.at:%Y-%m-%d %H:%M}"
+
+
 class Species(models.Model):
     """A kind of particle that is looked for in the run's tomograms."""
 

@@ -24,6 +24,7 @@ from runs.pipeline.spec import spec_of
 from runs.pixels_page import pixels_page
 from runs.services.conf_checks import told_about
 from runs.services.create import create_run
+from runs.services.preflight import last_findings, probe_run
 from runs.services.settings import revert_conf, set_conf
 from runs.services.species import add_species, offered_values
 from runs.settings_page import changes_of, settings_forms
@@ -194,6 +195,19 @@ def species(request: HttpRequest, pk: int) -> HttpResponse:
             return redirect("runs:detail", run.pk)
     context = {"run": run, "form": form, "there": list(run.species.all())}
     return render(request, "runs/species.html", context, status=400 if form.errors else 200)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def preflight(request: HttpRequest, pk: int) -> HttpResponse:
+    """What the run's phases need on its target, as it was when it was looked at last; POST looks again."""
+    run = _run(request, pk)
+    if request.method == "POST":
+        probe_run(run=run, author=page_author(request))
+        return redirect("runs:preflight", run.pk)
+    last = run.preflights.order_by("-id").first()
+    may = run.archived_at is None and can(request.user, Ability.OPERATE, run.lab_id)
+    context = {"run": run, "last": last, "findings": last_findings(run), "may_look": may}
+    return render(request, "runs/preflight.html", context)
 
 
 @require_safe

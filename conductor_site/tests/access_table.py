@@ -45,6 +45,8 @@ GET    runs:settings           run        302 404 200 200 200 200
 POST   runs:settings           run        302 404 403 302 403 302
 GET    runs:pixels             run        302 404 200 200 200 200
 POST   runs:check-settings     run        302 404 403 200 403 200
+GET    runs:preflight          run        302 404 200 200 200 200
+POST   runs:preflight          run        302 404 403 302 403 302
 GET    runs:species            run        302 404 403 200 403 200
 POST   runs:species            run        302 404 403 302 403 302
 GET    runs:events             run        302 404 200 200 200 200
@@ -177,6 +179,7 @@ POST   api:run-pause           run        401 404 403 200 403 200
 POST   api:run-resume          paused_run 401 404 403 200 403 200
 POST   api:run-cancel          run        401 404 403 200 403 200
 POST   api:run-archive         cancelled_run 401 404 403 200 403 200
+POST   api:run-probe           run        401 404 403 200 403 200
 POST   api:run-species         run        401 404 403 201 403 201
 POST   api:run-conf            run        401 404 403 200 403 200
 POST   api:phase-check         phase      401 404 403 200 403 200

@@ -14,11 +14,14 @@ from record.models import Decision
 from runs.checkpoints.base import Checkpoint, author_of, number_or_none, phase_of, spec_of_gate
 from runs.models import Phase, Species
 from runs.pipeline.spec import FieldSpec, PipelineSpec
+from runs.preflight.findings import BLOCKS, MISSING, Finding
 from runs.services.conf_values import check_field
+from runs.services.preflight import last_findings
 from runs.services.settings import set_conf
 from runs.services.values import resolved_values, species_defaults
 
 LINK = "__"  # between a species' label and the name of its value, in the form
+BLOCKED, GO_ON = "in-the-way", "go-on"  # no species can be called so
 
 
 class Setup(Checkpoint):
@@ -38,7 +41,9 @@ class Setup(Checkpoint):
 
     def form(self, gate: Gate, data: Mapping[str, Any] | None = None) -> forms.Form:
         phase = phase_of(gate)
-        fields = {name: _form_field(field, label) for name, field, _, label in _values(phase, spec_of_gate(gate))}
+        spec = spec_of_gate(gate)
+        fields = {name: _form_field(field, label) for name, field, _, label in _values(phase, spec)}
+        fields |= questions(spec, last_findings(phase.run), fields)
         made = type("SetupForm", (forms.Form,), fields)
         form: forms.Form = made(data, initial=gate.suggestion)
         return form
@@ -104,6 +109,42 @@ def _form_field(field: FieldSpec, label: str) -> forms.Field:
     if field.kind == "choice":
         return forms.ChoiceField(choices=[(each, each) for each in field.choices], **common)
     return PlainText(required=False, max_length=1000, validators=[_Allowed(field)], **common)
+
+
+def questions(spec: PipelineSpec, findings: list[Finding], fields: Mapping[str, forms.Field]) -> dict[str, forms.Field]:
+    """Fields that the last look at the target adds: where something is that is missing, and what stands in the way."""
+    asked: dict[str, forms.Field] = {}
+    for each in findings:
+        if each.status == BLOCKS:
+            asked[f"{BLOCKED}{LINK}{each.key}"] = Blocked(each)
+        elif each.status == MISSING and each.asks in fields:
+            fields[each.asks].help_text = f"{each.message} {each.remedy}".strip()
+            fields[each.asks].required = True
+        elif each.status == MISSING and each.asks in spec.defaults:
+            asked.setdefault(each.asks, PlainText(label=each.asks, max_length=1000, help_text=_told(each)))
+        elif each.status == MISSING:
+            asked[f"{GO_ON}{LINK}{each.key}"] = forms.BooleanField(label="Go on all the same", help_text=_told(each))
+    return asked
+
+
+def _told(finding: Finding) -> str:
+    return f"{finding.message} {finding.remedy}".strip()
+
+
+class Blocked(forms.BooleanField):
+    """What stands in the way of an approval, with its remedy; another look at the target takes it away, no answer does.
+
+    A verdict that needs no answers (see gates.services.statements) is not held up by it.
+    """
+
+    def __init__(self, finding: Finding) -> None:
+        widget = forms.CheckboxInput(attrs={"disabled": True})
+        super().__init__(label=finding.message, help_text=f"{finding.remedy} Then look again.", widget=widget)
+        self.finding = finding
+
+    def validate(self, value: Any) -> None:
+        if self.required:
+            raise ValidationError(f"{self.finding.message} {self.finding.remedy} Then look again at the target.")
 
 
 class _Allowed:

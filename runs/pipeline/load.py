@@ -244,7 +244,9 @@ class _Loader:
             items=raw.get("items", ""),
             required_vars=tuple(raw.get("required_vars", [])),
             optional_vars=tuple(raw.get("optional_vars", [])),
-            required_tools=tuple(self._tools(key, raw)),
+            required_tools=() if self._in_environments(key, raw) else tuple(raw.get("required_tools", [])),
+            environment_tools=tuple(raw.get("required_tools", [])) if self._in_environments(key, raw) else (),
+            required_conda=tuple(raw.get("required_conda", [])),
             optional=raw.get("optional", False),
             gathers=raw.get("gathers", False),
             time_limit=raw.get("time_limit", ""),
@@ -259,10 +261,9 @@ class _Loader:
             halves=HalvesSpec(**raw["halves"]) if "halves" in raw else None,
         )
 
-    def _tools(self, key: str, raw: dict[str, Any]) -> list[str]:
-        """Tools to be found before the phase starts: not those of conda environments, which the scripts activate."""
-        in_environments = raw.get("required_conda") and "required_tools" not in self._extra(key)
-        return [] if in_environments else raw.get("required_tools", [])
+    def _in_environments(self, key: str, raw: dict[str, Any]) -> bool:
+        """Whether a phase's tools are those of conda environments, which its scripts activate."""
+        return bool(raw.get("required_conda")) and "required_tools" not in self._extra(key)
 
     def _exports(self, key: str, raw: dict[str, Any]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
         given = raw.get("exports", {})

@@ -57,6 +57,8 @@ class PhaseSpec:
     required_vars: tuple[str, ...] = ()
     optional_vars: tuple[str, ...] = ()
     required_tools: tuple[str, ...] = ()
+    environment_tools: tuple[str, ...] = ()  # those that come of its conda environments, which its scripts activate
+    required_conda: tuple[str, ...] = ()  # names of the values that name conda environments
     optional: bool = False
     gathers: bool = False
     time_limit: str = ""

@@ -8,6 +8,7 @@ from django.utils import timezone
 from jobs.executors.slurm.client import Slurm
 from jobs.executors.slurm.states import Standing
 from jobs.models import TargetKind
+from jobs.parse import script_resources
 from jobs.shells import cluster_of, shell_for
 from record.errors import AdapterError
 from runs.models import Phase
@@ -15,7 +16,6 @@ from runs.pipeline.spec import spec_of
 from runs.services.steps import script_text
 
 NATIVE_ID = re.compile(r"[0-9]+(;[A-Za-z0-9_.-]+)?\Z")
-JOB_NAME = re.compile(r"^#SBATCH\s+(?:--job-name[=\s]|-J\s*)\s*(\S+)", re.MULTILINE)
 SEEN_SINCE = timedelta(days=1)
 
 
@@ -50,6 +50,6 @@ def _names(phase: Phase) -> set[str]:
     spec = spec_of(phase.run.snapshot).by_key[phase.key]
     names: set[str] = set()
     for script in spec.scripts:
-        given = JOB_NAME.findall(script_text(phase.run, spec, script))
-        names.add(given[-1].strip("\"'") if given else script.rsplit("/", 1)[-1])
+        given = script_resources(script_text(phase.run, spec, script)).job_name
+        names.add(given or script.rsplit("/", 1)[-1])
     return names

@@ -17,8 +17,11 @@ from record.models import Decision, Event
 from record.services import Author, record_event
 from runs.models import Phase, Run
 from runs.pipeline.spec import GateSpec, PipelineSpec, spec_of
+from runs.preflight.findings import BLOCKS, OK
+from runs.preflight.tools import HOMES
 from runs.querysets import RunQuerySet
 from runs.services.board import lock_run, refuse_archived, series_names
+from runs.services.preflight import last_findings
 from runs.services.steps import PURPOSE
 from runs.services.values import PIPELINE_FOLDER
 from runs.statefile.read import MAX_BYTES, STATE_FILE, Work, read_state
@@ -122,7 +125,25 @@ def state_now(run: Run) -> Now:
         excluded=series_names(run).excluded,
         replay=run.replay,
         gates=frozenset(name_in_file(gate) for gate in spec.gates),
+        looked=_looked(run),
     )
+
+
+def _looked(run: Run) -> dict[str, dict[str, Any]]:
+    """The file's `environment`, `cluster` and `preflight`, as the last look at the target found them."""
+    findings = last_findings(run)
+    if not findings:
+        return {}
+    tools = {each.key: each.found or None for each in findings if each.key in HOMES}
+    conda = {each.key.lower(): each.found for each in findings if each.key.endswith("_ENV") and each.status == OK}
+    forks = [each.status == OK for each in findings if each.key == "warp_fork"]
+    environment: dict[str, Any] = {"discovered": True, "tools": tools, "conda": conda}
+    looked: dict[str, dict[str, Any]] = {
+        "environment": environment | ({"warp_fork_ok": forks[0]} if forks else {}),
+        "preflight": {"status": "failed" if any(each.status == BLOCKS for each in findings) else "done"},
+    }
+    partitions = [each.found.split(",") for each in findings if each.key == "partitions" and each.found]
+    return looked | ({"cluster": {"partitions": partitions[0]}} if partitions else {})
 
 
 def name_in_file(gate: GateSpec) -> str:

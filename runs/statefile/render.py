@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from runs.statefile.read import TOMOSTAR, VERSION, Work, series_name, species_label
@@ -34,6 +34,7 @@ class Now:
     excluded: Sequence[str]
     replay: bool
     gates: frozenset[str] = frozenset()  # names of all gates that the pipeline has
+    looked: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # environment, cluster, preflight
 
 
 def render_state(before: Mapping[str, Any], now: Now) -> str:
@@ -41,6 +42,8 @@ def render_state(before: Mapping[str, Any], now: Now) -> str:
     state = dict(before)
     state["schema_version"] = VERSION
     state["project"] = _project(before.get("project") or {}, now)
+    for key, found in now.looked.items():
+        state[key] = _merged(before.get(key) or {}, found)
     state["phases"] = _phases(before.get("phases") or {}, now)
     state["checkpoints"] = _checkpoints(before.get("checkpoints") or [], now)
     state.setdefault("artifacts", {})
@@ -50,6 +53,17 @@ def render_state(before: Mapping[str, Any], now: Now) -> str:
         state["demo_replay"] = kept if bool(kept) == now.replay else now.replay
     state[OURS] = {"run": now.uuid, "checkpoints": [_entry(each, {}) for each in _of_some_lanes(now)]}
     return json.dumps(state, indent=2, ensure_ascii=False) + "\n"
+
+
+def _merged(before: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """What was found over what stood there; objects in it are merged alike."""
+    deep = {
+        key: _merged(before[key], value)
+        if isinstance(value, Mapping) and isinstance(before.get(key), Mapping)
+        else value
+        for key, value in found.items()
+    }
+    return {**before, **deep}
 
 
 def _project(before: Mapping[str, Any], now: Now) -> dict[str, Any]:

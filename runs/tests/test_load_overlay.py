@@ -100,6 +100,7 @@ def test_tools_of_conda_environments_are_not_looked_up(tmp_path: Path) -> None:
     in_conda = manifest.replace("required_tools: [Warp]", "required_tools: [Warp]\n    required_conda: [WARP_ENV]")
     assert load(tmp_path / "a", OVERLAY, manifest).by_key["1"].required_tools == ("Warp",)
     assert load(tmp_path / "b", OVERLAY, in_conda).by_key["1"].required_tools == ()
+    assert load(tmp_path / "c", OVERLAY, in_conda).by_key["1"].environment_tools == ("Warp",)
 
 
 @pytest.mark.parametrize(
