@@ -15,13 +15,16 @@ from runs.pipeline.spec import FieldSpec, PipelineSpec
 from runs.states import RunState
 
 CONF = "conf_"
-SPECIES_HELP = {
-    "INPUT_MRC": "Map of which the template is made; or put a ready one at templates/LABEL_tm.mrc",
-    "MAP_ANGPIX": "Pixel size of that map, Å",
-    "DIAMETER": "Of the sphere that holds a particle, Å",
-    "TEMPLATE_INVERT": "1: the map is white on black and the tomograms are not; else 0",
-    "NUM_CANDIDATES": "Best places listed for each tilt series",
-    "DATADIR": "Folder of its subtomograms; left empty: subtomo_LABEL",
+OF_SPECIES = {
+    each.key: each
+    for each in [
+        FieldSpec("INPUT_MRC", "Map", "text", help="The template is made of it; or lies ready: templates/LABEL_tm.mrc"),
+        FieldSpec("MAP_ANGPIX", "Pixel size of the map", "text", unit="Å"),
+        FieldSpec("DIAMETER", "Diameter", "text", unit="Å", help="Of the sphere that holds a particle"),
+        FieldSpec("TEMPLATE_INVERT", "Invert the template", "text", help="1 where its contrast is not the tomograms'"),
+        FieldSpec("NUM_CANDIDATES", "Candidates", "text", help="Best places listed for each tilt series"),
+        FieldSpec("DATADIR", "Folder of its subtomograms", "text"),
+    ]
 }
 
 
@@ -138,8 +141,9 @@ class SpeciesForm(ConfForm):
         super().__init__(*args, **kwargs)
         pattern = spec.species_template or {}
         for name in names:
-            described = spec.field_by_key.get(name) or FieldSpec(name, name, "text", help=SPECIES_HELP.get(name, ""))
-            self.fields[f"{CONF}{name}"] = conf_field(described, pattern.get(name, ""))
+            described = spec.field_by_key.get(name) or OF_SPECIES.get(name) or FieldSpec(name, name, "text")
+            default = "subtomo_LABEL" if name == "DATADIR" else pattern.get(name, "")
+            self.fields[f"{CONF}{name}"] = conf_field(described, default)
 
     def values(self) -> dict[str, str]:
         """KEY -> text of the values that were given."""

@@ -5,6 +5,9 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.urls import NoReverseMatch, reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from gates.fields import Number, PlainText
 from gates.models import Gate
@@ -12,7 +15,7 @@ from gates.protocols import APPROVE, SEND_BACK, VERDICTS, Verdict
 from record.errors import BadInput
 from record.models import Decision
 from runs.checkpoints.base import Checkpoint, author_of, number_or_none, phase_of, spec_of_gate
-from runs.models import Phase, Species
+from runs.models import Phase, Run, Species
 from runs.pipeline.spec import FieldSpec, PipelineSpec
 from runs.preflight.findings import BLOCKS, MISSING, Finding
 from runs.services.conf_values import check_field
@@ -43,7 +46,7 @@ class Setup(Checkpoint):
         phase = phase_of(gate)
         spec = spec_of_gate(gate)
         fields = {name: _form_field(field, label) for name, field, _, label in _values(phase, spec)}
-        fields |= questions(spec, last_findings(phase.run), fields)
+        fields |= questions(spec, last_findings(phase.run), fields, _preflight_url(phase.run))
         made = type("SetupForm", (forms.Form,), fields)
         form: forms.Form = made(data, initial=gate.suggestion)
         return form
@@ -111,12 +114,14 @@ def _form_field(field: FieldSpec, label: str) -> forms.Field:
     return PlainText(required=False, max_length=1000, validators=[_Allowed(field)], **common)
 
 
-def questions(spec: PipelineSpec, findings: list[Finding], fields: Mapping[str, forms.Field]) -> dict[str, forms.Field]:
+def questions(
+    spec: PipelineSpec, findings: list[Finding], fields: Mapping[str, forms.Field], url: str = ""
+) -> dict[str, forms.Field]:
     """Fields that the last look at the target adds: where something is that is missing, and what stands in the way."""
     asked: dict[str, forms.Field] = {}
     for each in findings:
         if each.status == BLOCKS:
-            asked[f"{BLOCKED}{LINK}{each.key}"] = Blocked(each)
+            asked[f"{BLOCKED}{LINK}{each.key}"] = Blocked(each, url)
         elif each.status == MISSING and each.asks in fields:
             fields[each.asks].help_text = f"{each.message} {each.remedy}".strip()
             fields[each.asks].required = True
@@ -131,15 +136,37 @@ def _told(finding: Finding) -> str:
     return f"{finding.message} {finding.remedy}".strip()
 
 
+def _preflight_url(run: Run) -> str:
+    try:
+        return reverse("runs:preflight", args=[run.pk])
+    except NoReverseMatch:
+        return ""
+
+
+class Note(forms.Widget):
+    """Shows a sentence where a field would be; nothing can be put in."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+    def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
+        return format_html('<p class="note note-error" id="{}">{}</p>', (attrs or {}).get("id", ""), self.text)
+
+    def value_from_datadict(self, data: Any, files: Any, name: str) -> bool:
+        return False
+
+
 class Blocked(forms.BooleanField):
     """What stands in the way of an approval, with its remedy; another look at the target takes it away, no answer does.
 
     A verdict that needs no answers (see gates.services.statements) is not held up by it.
     """
 
-    def __init__(self, finding: Finding) -> None:
-        widget = forms.CheckboxInput(attrs={"disabled": True})
-        super().__init__(label=finding.message, help_text=f"{finding.remedy} Then look again.", widget=widget)
+    def __init__(self, finding: Finding, url: str) -> None:
+        again = format_html('Then <a href="{}">look again</a>.', url) if url else "Then look again."
+        told = format_html("{} {}", finding.remedy, again)
+        super().__init__(label=f"In the way: {finding.label}", help_text=told, widget=Note(finding.message))
         self.finding = finding
 
     def validate(self, value: Any) -> None:

@@ -18,6 +18,7 @@ from runs.preflight.findings import BLOCKS, MISSING, OK, UNKNOWN, Finding
 from runs.preflight.tools import (
     FORK_MARK,
     HOMES,
+    Home,
     lookups,
     missing_partitions,
     version_in,
@@ -65,7 +66,8 @@ def look_at_target(run: Run) -> list[Finding]:
         values = {**resolved_values(spec, run, species), **values}
     look = Look(run, spec, run.target, shell_for(run.target), values)
     findings = [*_folder(look), *_environments(look)]
-    findings += [_tried(tool, tool, partial(_tool, look, tool)) for tool in wanted_tools(spec)]
+    shut = frozenset(each.key for each in findings if each.status in (BLOCKS, MISSING))
+    findings += [_tried(tool, tool, partial(_tool, look, tool, shut)) for tool in wanted_tools(spec)]
     warp = next((each for each in findings if each.key == "WarpTools" and each.status == OK), None)
     if warp is not None:
         findings.append(_tried("warp_fork", "WARP's fork", partial(_fork, look, warp.found)))
@@ -127,7 +129,8 @@ def _environment(look: Look, name: str) -> Finding:
     return Finding(name, name, BLOCKS, f"The conda environment {value} can't be used: {said}", remedy, name)
 
 
-def _tool(look: Look, tool: str) -> Finding:
+def _tool(look: Look, tool: str, shut: frozenset[str]) -> Finding:
+    """Where a tool is; `shut` are names of the environments that can't be used, where it may yet be."""
     home = HOMES.get(tool)
     asks = home.asks if home else ""
     commands = lookups(tool, {name: value for name, value in look.values.items() if not is_placeholder(value)})
@@ -138,9 +141,21 @@ def _tool(look: Look, tool: str) -> Finding:
             inside = command[: command.index("/bin/bash")] if command[0] == "conda" else []
             version = _version(look, [*inside, path])
             return Finding(tool, tool, OK, f"{tool} is there.", asks=asks, found=path, version=version)
+    if home and home.environment in shut:
+        return Finding(
+            tool, tool, UNKNOWN, f"It may be in the environment {home.environment}, which can't be used yet."
+        )
     where = f" by {asks}" if asks and commands else ""
-    remedy = f"Say in {asks} where it is." if asks else "Have the target's environment lines make it known."
+    remedy = _remedy(home)
     return Finding(tool, tool, MISSING, f"{tool} is not found{where} on target {look.target.name}.", remedy, asks)
+
+
+def _remedy(home: Home | None) -> str:
+    if home is None:
+        return "Have the target's environment lines make it known."
+    if home.asks == home.environment:
+        return f"Install it there, or name in {home.asks} an environment that has it."
+    return f"Say in {home.asks} where it is."
 
 
 def _version(look: Look, argv: list[str]) -> str:
