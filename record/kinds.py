@@ -70,6 +70,7 @@ KINDS: dict[str, Kind] = {
     "phase.retry": Kind("phase tried again"),
     "phase.skip": Kind("phase skipped", notable=True),
     "phase.reset": Kind("phase to be run again"),
+    "phase.put_back": Kind("phase put back to what it was"),
     "phase.stop": Kind("phase stopped"),
     "phase.mark_stale": Kind("phase's results became stale"),
     "series.exclude": Kind("tilt series excluded", notable=True),

@@ -18,6 +18,7 @@ from runs.services.control import (
 )
 from runs.services.export import write_state_file
 from runs.services.series import exclude_series, include_series
+from runs.services.staging import open_staging, restore_staging, stage_gates_again
 from runs.services.validate import validate_phase
 from runs.states import PHASE, RUN, PhaseState, RunState
 
@@ -88,6 +89,14 @@ RUN_ACTIONS = {
             lambda run: run.exports_state,
         ),
         Action(
+            "restore",
+            "Put the replay back",
+            "Values, exclusions, phases and passed gates are again what they were before a gate was staged again. What "
+            "was decided meanwhile stays in the record.",
+            restore_staging,
+            lambda run: run.replay and run.state != RunState.CANCELLED and open_staging(run) is not None,
+        ),
+        Action(
             "archive",
             "Archive",
             "The run leaves the lists and takes no more commands. It stays readable, and its folder may be used anew.",
@@ -130,6 +139,14 @@ PHASE_ACTIONS = {
             _again,
             lambda phase: phase.state in (PhaseState.DONE, PhaseState.SKIPPED, PhaseState.FAILED),
             danger=True,
+        ),
+        Action(
+            "stage",
+            "Stage its gates again",
+            "The gates of this phase are asked again with evidence made anew, and what comes after waits. The run can "
+            "be put back afterwards to what it is now.",
+            stage_gates_again,
+            lambda phase: phase.run.replay and bool(phase.gates_passed),
         ),
     ]
 }

@@ -36,6 +36,7 @@ from runs.services.preflight import probe_run
 from runs.services.series import exclude_series, include_series
 from runs.services.settings import set_conf
 from runs.services.species import add_species
+from runs.services.staging import restore_staging, stage_gates_again
 from runs.services.validate import validate_phase
 
 
@@ -359,6 +360,15 @@ class Archive(RunCommand):
         control.archive_run(run=found, author=author, **given)
 
 
+class Restore(RunCommand):
+    """Put a replay back to what it was before one of its gates was staged again."""
+
+    operation = "runs_restore"
+
+    def carry_out(self, found: Run, author: Author, **given: Any) -> None:
+        restore_staging(run=found, author=author, **given)
+
+
 class ConfInput(ReasonInput):
     values = serializers.DictField(allow_empty=False, help_text="values by their names")
     species = serializers.CharField(
@@ -482,6 +492,15 @@ class RunAgain(PhaseCommand):
         control.run_again_from(phase=found, author=author, **given)
 
 
+class Stage(PhaseCommand):
+    """Put the gates of a replay's phase to people again; the run can be put back afterwards."""
+
+    operation = "phases_stage"
+
+    def carry_out(self, found: Phase, author: Author, **given: Any) -> None:
+        stage_gates_again(phase=found, author=author, **given)
+
+
 class SeriesCommand(Command):
     scope = "decide"
     queryset = TiltSeriesViewSet.queryset
@@ -516,6 +535,8 @@ commands = [
     path("runs/<int:pk>/species/", AddSpecies.as_view(), name="run-species"),
     path("runs/<int:pk>/conf/", SetConf.as_view(), name="run-conf"),
     path("phases/<int:pk>/check/", Check.as_view(), name="phase-check"),
+    path("runs/<int:pk>/restore/", Restore.as_view(), name="run-restore"),
+    path("phases/<int:pk>/stage/", Stage.as_view(), name="phase-stage"),
     path("phases/<int:pk>/retry/", Retry.as_view(), name="phase-retry"),
     path("phases/<int:pk>/skip/", Skip.as_view(), name="phase-skip"),
     path("phases/<int:pk>/run-again/", RunAgain.as_view(), name="phase-run-again"),

@@ -232,3 +232,23 @@ class Phase(Identified):
 
     def facts(self) -> dict[str, Any]:
         return {"run": self.run_id, "phase": self.label, "state": self.state, "attempt": self.attempt}
+
+
+class Staging(models.Model):
+    """A gate of a replay that is put to people once more, with what the run was before."""
+
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="stagings")
+    phase = models.ForeignKey(Phase, on_delete=models.PROTECT, related_name="stagings")
+    at = models.DateTimeField(default=timezone.now)
+    decision = models.ForeignKey(Decision, on_delete=models.PROTECT, related_name="staged")
+    before = models.JSONField(help_text="values, exclusions and phases; see services/staging.py")
+    restored_by = models.ForeignKey(Decision, null=True, on_delete=models.PROTECT, related_name="put_back")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run"], condition=models.Q(restored_by=None), name="one_staging_at_a_time")
+        ]
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.phase} staged again"

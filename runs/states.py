@@ -53,6 +53,8 @@ PHASE = Machine(
         rule("retry", "failed", "ready"),
         rule("skip", "pending ready failed checkpoint", "skipped"),
         rule("reset", "ready running verifying checkpoint done failed skipped", "pending"),
+        # A replay is put back to before one of its gates was staged again.
+        rule("put_back", "pending", "done"),
         rule("stop", "running verifying checkpoint", "failed"),
     ],
 )

@@ -17,6 +17,7 @@ urlpatterns = [
     path("<int:pk>/resume/", views.act_on_run, {"verb": "resume"}, name="resume"),
     path("<int:pk>/cancel/", views.act_on_run, {"verb": "cancel"}, name="cancel"),
     path("<int:pk>/archive/", views.act_on_run, {"verb": "archive"}, name="archive"),
+    path("<int:pk>/restore/", views.act_on_run, {"verb": "restore"}, name="restore"),
     path("<int:pk>/export/", views.act_on_run, {"verb": "export"}, name="export"),
     path("<int:pk>/leave-alone/", views.act_on_run, {"verb": "leave-alone"}, name="leave-alone"),
     path("phases/<int:pk>/", views.phase, name="phase"),
@@ -24,6 +25,7 @@ urlpatterns = [
     path("phases/<int:pk>/retry/", views.act_on_phase, {"verb": "retry"}, name="retry"),
     path("phases/<int:pk>/skip/", views.act_on_phase, {"verb": "skip"}, name="skip"),
     path("phases/<int:pk>/again/", views.act_on_phase, {"verb": "again"}, name="again"),
+    path("phases/<int:pk>/stage/", views.act_on_phase, {"verb": "stage"}, name="stage"),
     path("series/<int:pk>/exclude/", views.act_on_series, {"verb": "exclude"}, name="exclude"),
     path("series/<int:pk>/include/", views.act_on_series, {"verb": "include"}, name="include"),
 ]

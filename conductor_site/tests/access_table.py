@@ -61,10 +61,14 @@ GET    runs:archive            run        302 404 403 200 403 200
 POST   runs:archive            cancelled_run 302 404 403 302 403 302
 GET    runs:check              phase      302 404 403 200 403 200
 POST   runs:check              phase      302 404 403 302 403 302
+GET    runs:restore            run        302 404 403 200 403 200
+POST   runs:restore            run        302 404 403 409 403 409
+GET    runs:stage              phase      302 404 403 200 403 200
+POST   runs:stage              phase      302 404 403 409 403 409
 GET    runs:export             run        302 404 403 200 403 200
 POST   runs:export             run        302 404 403 302 403 302
 GET    runs:leave-alone        run        302 404 403 200 403 200
-POST   runs:leave-alone        exporting_run 302 404 403 302 403 302
+POST   runs:leave-alone        paused_run 302 404 403 302 403 302
 GET    runs:retry              phase      302 404 403 200 403 200
 POST   runs:retry              failed_phase 302 404 403 302 403 302
 GET    runs:skip               phase      302 404 403 200 403 200
@@ -183,6 +187,8 @@ POST   api:run-probe           run        401 404 403 200 403 200
 POST   api:run-species         run        401 404 403 201 403 201
 POST   api:run-conf            run        401 404 403 200 403 200
 POST   api:phase-check         phase      401 404 403 200 403 200
+POST   api:run-restore         run        401 404 403 409 403 409
+POST   api:phase-stage         phase      401 404 403 409 403 409
 POST   api:phase-retry         failed_phase 401 404 403 200 403 200
 POST   api:phase-skip          phase      401 404 403 200 403 200
 POST   api:phase-run-again     failed_phase 401 404 403 200 403 200

@@ -55,7 +55,6 @@ class World:
     run: Run
     paused_run: Run
     cancelled_run: Run
-    exporting_run: Run
     failed_phase: Phase
     species: Species
     series: TiltSeries
@@ -95,8 +94,7 @@ def make_world(lab: Lab, person: User, folder: Path, *, name: str = "first") -> 
     target = make_target(lab, folder, name=f"local-{name}")
     run = make_run(lab, person, target, folder, name=name)
     paused, cancelled = (make_resting_run(run, state) for state in ("paused", "cancelled"))
-    exporting = make_resting_run(run, "running")
-    Run.objects.filter(pk=exporting.pk).update(exports_state=True)
+    Run.objects.filter(pk=paused.pk).update(exports_state=True)
     species = run.species.get()
     series = TiltSeries.objects.create(run=run, name="TS_001")
     phase, failed = run.phases.order_by("position")[:2]
@@ -129,7 +127,6 @@ def make_world(lab: Lab, person: User, folder: Path, *, name: str = "first") -> 
         run=run,
         paused_run=paused,
         cancelled_run=cancelled,
-        exporting_run=exporting,
         failed_phase=failed,
         species=species,
         series=series,
