@@ -417,8 +417,9 @@ class Probe(RunCommand):
     input_class = NoInput
     output_class = PreflightOutput  # type: ignore[assignment]
     operation = "runs_probe"
+    in_one_transaction = False
 
-    def post(self, request: Request, pk: int) -> Response:
+    def respond(self, request: Request, pk: int) -> Response:
         found = self.find(request, pk)
         self.given(request, found)
         return self.show(probe_run(run=found, author=author_of(request)))
@@ -436,6 +437,7 @@ class AddSpecies(RunCommand):
 
     input_class = SpeciesInput
     operation = "runs_add_species"
+    in_one_transaction = False
     success = 201
 
     def carry_out(self, found: Run, author: Author, **given: Any) -> None:

@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 
 from gates.models import Gate
+from record.access import Role
 from record.errors import InvalidTransition, NotAllowed
 from record.models import Decision, Door
-from record.services import Author
-from runs.models import Run, Staging
-from runs.services.control import archive_run, cancel_run
+from record.services import Author, strike_statement
+from record.tests.factories import make_person
+from runs.models import Phase, Run, Staging
+from runs.services.control import archive_run, cancel_run, skip_phase
 from runs.services.series import exclude_series
 from runs.services.settings import set_conf
 from runs.services.staging import restore_staging, stage_gates_again
@@ -115,3 +117,14 @@ def test_what_cannot_be_staged(bench: Bench, run: Run) -> None:
     cancel_run(run=run, author=bench.operator)
     with pytest.raises(InvalidTransition, match="is cancelled"):
         restore_staging(run=run, author=bench.operator)
+
+
+def test_a_struck_reason_is_gone_from_what_was_kept(bench: Bench, run: Run) -> None:
+    skipped = bench.begin("skipped", work_dir=str(bench.folder / "pipeline"), replay=True)
+    secret = skip_phase(phase=phase_of(skipped, "1"), author=bench.operator, reason="the password is hunter2")
+    skip_phase(phase=phase_of(skipped, "2"), author=bench.operator, reason="made elsewhere")
+    Phase.objects.filter(run=skipped, key="2").update(gates_passed=["look"])
+    stage_gates_again(phase=phase_of(skipped, "2"), author=bench.operator)
+    keeper = make_person("keeper", run.lab, Role.ADMINISTRATOR)
+    strike_statement(decision=secret, author=Author.person(keeper, Door.CLI), reason="a password had been pasted")
+    assert "hunter2" not in str(Staging.objects.get().before)
