@@ -32,6 +32,7 @@ from runs.pipeline.snapshot import check_pipeline_folder
 from runs.progress import Estimate, estimate
 from runs.services import control
 from runs.services.create import create_run
+from runs.services.export import write_state_file
 from runs.services.preflight import probe_run
 from runs.services.series import exclude_series, include_series
 from runs.services.settings import set_conf
@@ -360,6 +361,20 @@ class Archive(RunCommand):
         control.archive_run(run=found, author=author, **given)
 
 
+class StateFileInput(StrictSerializer):
+    on = serializers.BooleanField(default=True, help_text="false: leave the file alone from now on")
+
+
+class StateFile(RunCommand):
+    """Write the lab's state file after each change from now on, or leave it alone."""
+
+    input_class = StateFileInput
+    operation = "runs_state_file"
+
+    def carry_out(self, found: Run, author: Author, **given: Any) -> None:
+        write_state_file(run=found, author=author, **given)
+
+
 class Restore(RunCommand):
     """Put a replay back to what it was before one of its gates was staged again."""
 
@@ -536,6 +551,7 @@ commands = [
     path("runs/<int:pk>/probe/", Probe.as_view(), name="run-probe"),
     path("runs/<int:pk>/species/", AddSpecies.as_view(), name="run-species"),
     path("runs/<int:pk>/conf/", SetConf.as_view(), name="run-conf"),
+    path("runs/<int:pk>/state-file/", StateFile.as_view(), name="run-state-file"),
     path("phases/<int:pk>/check/", Check.as_view(), name="phase-check"),
     path("runs/<int:pk>/restore/", Restore.as_view(), name="run-restore"),
     path("phases/<int:pk>/stage/", Stage.as_view(), name="phase-stage"),

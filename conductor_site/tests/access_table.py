@@ -184,6 +184,7 @@ POST   api:run-resume          paused_run 401 404 403 200 403 200
 POST   api:run-cancel          run        401 404 403 200 403 200
 POST   api:run-archive         cancelled_run 401 404 403 200 403 200
 POST   api:run-probe           run        401 404 403 200 403 200
+POST   api:run-state-file      run        401 404 403 200 403 200
 POST   api:run-species         run        401 404 403 201 403 201
 POST   api:run-conf            run        401 404 403 200 403 200
 POST   api:phase-check         phase      401 404 403 200 403 200

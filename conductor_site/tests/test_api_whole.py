@@ -15,6 +15,12 @@ WITHOUT_SCOPE = {"token", "one-token", "docs"}
 SAME = {
     "runs:new": "api:run-list",
     "runs:settings": "api:run-conf",
+    "runs:preflight": "api:run-probe",
+    "runs:species": "api:run-species",
+    "runs:export": "api:run-state-file",
+    "runs:leave-alone": "api:run-state-file",
+    "runs:stage": "api:phase-stage",
+    "runs:restore": "api:run-restore",
     "runs:pause": "api:run-pause",
     "runs:resume": "api:run-resume",
     "runs:cancel": "api:run-cancel",
