@@ -52,6 +52,7 @@ COMMANDS: dict[str, set[str]] = {
     "api:run-species": {"operate"},
     "api:run-restore": {"operate"},
     "api:phase-stage": {"operate"},
+    "api:phase-check": {"operate"},
     "api:phase-retry": {"operate"},
     "api:phase-skip": {"operate"},
     "api:phase-run-again": {"operate"},

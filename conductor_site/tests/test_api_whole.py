@@ -25,6 +25,8 @@ SAME = {
     "runs:resume": "api:run-resume",
     "runs:cancel": "api:run-cancel",
     "runs:archive": "api:run-archive",
+    "runs:check-settings": "api:run-conf",
+    "runs:check": "api:phase-check",
     "runs:retry": "api:phase-retry",
     "runs:skip": "api:phase-skip",
     "runs:again": "api:phase-run-again",

@@ -83,7 +83,7 @@ def test_killed_while_the_end_of_a_job_is_handled(bench: Bench, module: Any, nam
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("name", ["snapshot_pipeline", "lay_out", "_insert_phases", "advance"])
+@pytest.mark.parametrize("name", ["snapshot_pipeline", "lay_out", "insert_phases", "advance"])
 def test_killed_while_a_run_is_begun(bench: Bench, name: str) -> None:
     import runs.services.create as module
 
