@@ -10,9 +10,9 @@ from runs.pipeline.faults import PipelineFaults
 from runs.pipeline.load import load_pipeline
 from runs.pipeline.spec import PipelineSpec
 from runs.tests.factories import MANIFEST, OVERLAY, write_pipeline
+from runs.tests.realdata import REAL_MANIFEST
 
 M, OV = "scripts/manifest.yml", "scripts/conductor.yml"
-REAL = Path(__file__).resolve().parents[3] / "shared/realdata/cryoet/opus-et-agent/manifest.yml"
 
 
 def faults_of(folder: Path) -> list[str]:
@@ -145,9 +145,11 @@ def test_numeric_keys_are_names(tmp_path: Path) -> None:
     assert spec.gates[0].phase == "3.5"
 
 
-@pytest.mark.skipif(not REAL.exists(), reason=f"the real manifest isn't there ({REAL.name} of the shared data)")
+@pytest.mark.skipif(
+    not REAL_MANIFEST.exists(), reason=f"the real manifest isn't there ({REAL_MANIFEST.name} of the shared data)"
+)
 def test_a_real_manifest_loads(tmp_path: Path) -> None:
-    text = REAL.read_text()
+    text = REAL_MANIFEST.read_text()
     names = re.findall(r"^ +- ([A-Z][A-Z0-9_]+)$", text, re.MULTILINE)
     conf = "".join(f"{name}=1\n" for name in sorted(set(names)))
     folder = write_pipeline(tmp_path, **{M: text, OV: None, "pipeline.conf": conf})

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.conf import settings
 
 from gates.models import Gate
 from gates.states import GateState
@@ -19,8 +18,8 @@ from runs.states import RunState
 from runs.tests.factories import Bench, states
 from runs.tests.opus_et.folder import SPECIES, write_data, write_folder, write_tools
 from runs.tests.opus_et.seeing import EXCLUDED, answers_to, check_outcome
+from runs.tests.realdata import REAL_MANIFEST
 
-REAL = Path(settings.BASE_DIR).parents[1] / "shared/realdata/cryoet/opus-et-agent/manifest.yml"
 SHARED = ["1", "2", "3a", "3b", "3.5", "4", "5a", "5b"]
 LANE = [
     "6a",
@@ -64,9 +63,11 @@ def test_the_folder_is_read_with_the_overlay_that_is_shipped(folder: Path) -> No
     assert all(not spec.by_key[key].unchecked for key in ("3.5", "4", "5a"))
 
 
-@pytest.mark.skipif(not REAL.exists(), reason=f"the real manifest isn't there ({REAL.name} of the shared data)")
+@pytest.mark.skipif(
+    not REAL_MANIFEST.exists(), reason=f"the real manifest isn't there ({REAL_MANIFEST.name} of the shared data)"
+)
 def test_a_real_manifest_is_read_with_it_too(folder: Path) -> None:
-    text = REAL.read_text()
+    text = REAL_MANIFEST.read_text()
     (folder / "scripts/manifest.yml").write_text(text)
     names = sorted(set(re.findall(r"^ +- ([A-Z][A-Z0-9_]+)$", text, re.MULTILINE)))
     with (folder / "pipeline.conf").open("a") as conf:

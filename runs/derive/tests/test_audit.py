@@ -9,8 +9,8 @@ import pytest
 from jobs.shells import LocalShell
 from runs.derive.audit import AuditRow, audit, disagreements, judge
 from runs.derive.pixels import Unstated, mdoc_sizes, mrc_sizes, star_sizes, warp_xml_sizes
+from runs.tests.realdata import CRYOET, needs_real_files
 
-REAL = Path(__file__).resolve().parents[4] / "shared/realdata/cryoet"
 CONF = {"ANGPIX": "3.37", "BINNING_FACTOR": "4", "OUTPUT_ANGPIX": "4.2", "TM_LABEL": "ribosome", "WORK_DIR": ""}
 MDOC = "PixelSpacing = {size}\nImageFile = TS_01.mrc\n\n[ZValue = 0]\nTiltAngle = 0.0\nPixelSpacing = {size}\n"
 PARAM = '<Param Name="PixelSize" Value="{size}" />'
@@ -128,7 +128,7 @@ def test_a_file_that_cant_be_read_is_a_row_that_says_so(tmp_path: Path) -> None:
     assert [(row.source, row.verdict) for row in disagreements(rows)] == [("WARP, tilt series", "unreadable")]
 
 
-@pytest.mark.skipif(not REAL.is_dir(), reason="the field's own files are not part of the project")
+@needs_real_files
 @pytest.mark.parametrize(
     ("name", "read", "sizes"),
     [
@@ -145,4 +145,4 @@ def test_a_file_that_cant_be_read_is_a_row_that_says_so(tmp_path: Path) -> None:
     ],
 )
 def test_files_of_the_field(name: str, read: Callable[[bytes], list[float]], sizes: list[float]) -> None:
-    assert read((REAL / name).read_bytes()) == pytest.approx(sizes, rel=1e-5)
+    assert read((CRYOET / name).read_bytes()) == pytest.approx(sizes, rel=1e-5)

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-REALDATA = Path(__file__).resolve().parents[4] / "shared" / "realdata" / "cryoet"
+from runs.tests.realdata import CRYOET
 
 
 @pytest.fixture
 def realdata() -> Path:
-    if not REALDATA.is_dir():
-        pytest.skip(f"real data are not there: {REALDATA}")
-    return REALDATA
+    if not CRYOET.is_dir():
+        pytest.skip(f"real data are not there: {CRYOET}")
+    return CRYOET
 
 
 @pytest.fixture
