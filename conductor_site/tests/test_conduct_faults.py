@@ -21,6 +21,7 @@ BOUNDARIES = [
     "submit_made",
     "before_spawn",
     "spawned",
+    "given",
     "recorded",
     "before_final",
     "final_recorded",

@@ -9,7 +9,7 @@ from faults.processes import carries, resume
 from faults.trials import Fault, Part
 
 BOUNDARIES = [
-    "claim_before_commit", "claimed", "folder_made", "submit_made", "before_spawn", "spawned", "recorded",
+    "claim_before_commit", "claimed", "folder_made", "submit_made", "before_spawn", "spawned", "given", "recorded",
     "before_final", "final_before_commit", "final_recorded",
 ]  # fmt: skip
 GUARD_BOUNDARIES = ["before_owner", "after_owner", "started", "before_exit", "after_exit"]

@@ -1,14 +1,15 @@
 """The text of the guard: a small script that runs one job's script at most once and writes down how it ended.
 
 In the token folder:
-    owner                the identity of the guard that won, by link(owner.<id>, owner); later ones read it and exit 97
+    owner                the identity of the guard that won, by link(owner.<id>, owner); later ones read it and exit 97.
+                         Who starts a guard links it in its name, if it is quick enough: see LocalExecutor._claim_for.
     heir.<dead id>       the same, after the owner <dead id> had verifiably died before its script began
     started.<id>         written by the child itself, as its last act before it becomes the script
     exit.<id>            "code up seconds", by /proc/uptime, and a line end, without which it counts as not written
 Exit codes of the guard itself are never the job's result: only the exit file is.
 
 It keeps to what every POSIX shell knows, since the smallest one begins four times as fast as bash, and starts no
-program but `ln`: each would take as long as the shell itself.
+program but `ln`, where it has to claim for itself: each would take as long as the shell itself.
 """
 
 import shlex
@@ -33,11 +34,15 @@ point() {  # where tests make this guard die or stall, once
   kill "-${CONDUCTOR_GUARD_FAULT##*:}" $$
 }
 
+claimed() { [ -e "$claim" ] && read -r winner < "$claim" && [ "$winner" = "$id" ]; }  # for us, by who started us
+
 point before_owner
-printf '%s\n' "$id" > "$folder/owner.$id" || exit @NO_CLAIM@
-if ! ln "$folder/owner.$id" "$claim" 2>/dev/null; then
-  [ -e "$claim" ] && exit @LOST_CLAIM@
-  ln "$folder/owner.$id" "$claim" || exit @NO_CLAIM@
+if ! claimed; then
+  printf '%s\n' "$id" > "$folder/owner.$id" || exit @NO_CLAIM@
+  if ! ln "$folder/owner.$id" "$claim" 2>/dev/null && ! claimed; then
+    [ -e "$claim" ] && exit @LOST_CLAIM@
+    ln "$folder/owner.$id" "$claim" || claimed || exit @NO_CLAIM@
+  fi
 fi
 point after_owner
 trap forward TERM INT HUP

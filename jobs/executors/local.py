@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from errno import ENOSPC
 from pathlib import Path
 
 from jobs import processes
@@ -59,7 +60,7 @@ class LocalExecutor:
                     f"Generation {order.generation} of this job has been handed over before.", transient=True
                 ) from None
             point("submit_made", order.token)
-        return self._spawn(order, guard_path)
+        return self._spawn(order, guard_path, claim)
 
     def look(self, order: Order) -> Sighting:
         """Reads the chain of claims: the last claimer is who runs it, if anybody does."""
@@ -105,10 +106,10 @@ class LocalExecutor:
             )
         return interpreter
 
-    def _spawn(self, order: Order, guard_path: str) -> str:
+    def _spawn(self, order: Order, guard_path: str, claim: str) -> str:
         with in_words(order.stdout_path):
-            for path in (order.stdout_path, order.stderr_path):
-                order.ownership.make_folder(os.path.dirname(path))
+            for folder in {os.path.dirname(path) for path in (order.stdout_path, order.stderr_path)}:
+                order.ownership.make_folder(folder)
             with open(order.stdout_path, "ab") as stdout, open(order.stderr_path, "ab") as stderr:
                 for path in (order.stdout_path, order.stderr_path):
                     order.ownership.settle(path)
@@ -117,8 +118,22 @@ class LocalExecutor:
                 guard = _start(order, [SHELL, guard_path], stdout.fileno(), stderr.fileno())
         point("spawned", order.token)
         native_id = processes.identity(guard.pid)
+        self._claim_for(order, native_id, claim)
+        point("given", order.token)
         processes.remember_birth(native_id, forks_before)
         return native_id
+
+    def _claim_for(self, order: Order, native_id: str, claim: str) -> None:
+        """Take the claim in the name of the guard that was just started, which spares it a program (`ln`).
+
+        It is the link that the guard itself would make, and the first one wins: where ours comes late or fails, the
+        guard's counts. What is linked is whole, and no file that the guard writes.
+        """
+        mark = f"{order.folder}/owner.{native_id}.given"
+        with suppress(OSError):
+            _write(mark, f"{native_id}\n")
+            order.ownership.settle(mark)
+            os.link(mark, f"{order.folder}/{claim}")
 
     def _look_at(self, order: Order, claimer: str) -> Sighting:
         if claimer == CLOSED_MARK:
@@ -135,6 +150,16 @@ class LocalExecutor:
             return Sighting(Seen.DIED, claimer, processes=left)
         began = began or os.path.exists(f"{order.folder}/started.{claimer}")
         return Sighting(Seen.DIED if began else Seen.NEVER_BEGAN, claimer)
+
+
+def _write(path: str, text: str) -> None:
+    """As Path.write_text for a new file, in a third of its time: a guard that has begun is quick. Raises OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    try:
+        if os.write(descriptor, text.encode()) != len(text):
+            raise OSError(ENOSPC, "it was not written whole")
+    finally:
+        os.close(descriptor)
 
 
 _children: list[subprocess.Popen[bytes]] = []

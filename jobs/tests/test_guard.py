@@ -5,8 +5,10 @@ import shutil
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -23,14 +25,15 @@ HUNDREDTH = timedelta(seconds=0.02)  # the clock that the guard reads shows hund
 
 
 def order(folder: Path, *, script: str = "#!/bin/bash\necho ran >> ran\n", generation: int = 1) -> Order:
+    token = f"t{crc32(bytes(folder))}"  # this test's alone: what is done to it is done on the whole machine
     return Order(
-        token="t0",
+        token=token,
         generation=generation,
         script=script,
         script_name="work.sh",
         work_dir=str(folder),
         job_folder=f"{folder}/jobs",
-        environment={"PATH": "/usr/bin:/bin", "CONDUCTOR_TOKEN": "t0"},
+        environment={"PATH": "/usr/bin:/bin", "CONDUCTOR_TOKEN": token},
         environment_lines="",
         stdout_path=f"{folder}/out",
         stderr_path=f"{folder}/err",
@@ -191,3 +194,96 @@ def test_each_signal_is_passed_on_by_each_shell(
     assert processes.send(native_id, number)
 
     assert wait_for(Seen.ENDED, order(tmp_path)).exit_code == 7
+
+
+def tools(folder: Path, **texts: str) -> str:
+    """A PATH with `mkdir`, which the guard's faults use, and these programs, and nothing else."""
+    (folder / "tools").mkdir()
+    (folder / "tools" / "mkdir").symlink_to(shutil.which("mkdir") or "")
+    for name, text in texts.items():
+        (folder / "tools" / name).write_text(f"#!/bin/sh\n{text}")
+        (folder / "tools" / name).chmod(0o755)
+    return str(folder / "tools")
+
+
+def stopped_before_its_claim(wanted: Order) -> Order:
+    """The same order, whose guard stops before it looks at the claim until it gets SIGCONT."""
+    return replace(wanted, environment=wanted.environment | {"CONDUCTOR_GUARD_FAULT": "before_owner:STOP"})
+
+
+def go_on(native_id: str) -> None:
+    deadline = time.monotonic() + 5
+    pid = processes.split_identity(native_id)[1]
+    while (stat := processes.read_stat(pid)) and stat.state != "T" and time.monotonic() < deadline:
+        time.sleep(0.01)
+    processes.send(native_id, signal.SIGCONT)
+
+
+def test_a_guard_whose_claim_was_given_needs_no_program(tmp_path: Path) -> None:
+    wanted = stopped_before_its_claim(order(tmp_path, script="#!/bin/sh\necho ran >> ran\n"))
+    wanted.environment["PATH"] = tools(tmp_path)
+    native_id = EXECUTOR.submit(wanted)
+    assert EXECUTOR.look(wanted) == Sighting(Seen.ALIVE, native_id, claims=1)
+
+    go_on(native_id)
+
+    assert wait_for(Seen.ENDED, wanted).exit_code == 0
+    assert (tmp_path / "ran").read_text() == "ran\n"
+    assert not (Path(wanted.folder) / f"owner.{native_id}").exists()
+
+
+def test_a_guard_claims_for_itself_where_nobody_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EXECUTOR, "_claim_for", lambda *_: None)
+    native_id = EXECUTOR.submit(order(tmp_path))
+    assert wait_for(Seen.ENDED, order(tmp_path)).native_id == native_id
+    assert (tmp_path / "ran").read_text() == "ran\n"
+
+
+@pytest.mark.parametrize("again", ["", "exit 1"], ids=["at the first link", "when the link fails otherwise"])
+def test_a_claim_that_is_given_while_the_guard_makes_its_own_is_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: str
+) -> None:
+    monkeypatch.setattr(EXECUTOR, "_claim_for", lambda *_: None)
+    link = shutil.which("ln")
+    late = f'{link} "$1" "$1.given.too" && {link} "$1.given.too" "$2"\n{again or f"""exec {link} "$@" """}\n'
+    wanted = order(tmp_path, script="#!/bin/sh\necho ran >> ran\n")
+    wanted.environment["PATH"] = tools(tmp_path, ln=late)
+
+    native_id = EXECUTOR.submit(wanted)
+
+    assert wait_for(Seen.ENDED, wanted).native_id == native_id
+    assert (tmp_path / "ran").read_text() == "ran\n"
+
+
+def test_a_claim_that_is_given_late_changes_nothing(tmp_path: Path) -> None:
+    wanted = order(tmp_path)
+    native_id = EXECUTOR.submit(wanted)
+    wait_for(Seen.ENDED, wanted)
+    late = dead_identity()
+
+    EXECUTOR._claim_for(wanted, late, "owner")
+
+    assert (Path(wanted.folder) / "owner").read_text() == f"{native_id}\n"
+    assert EXECUTOR.look(wanted).seen == Seen.ENDED
+
+
+def test_a_claim_given_to_a_guard_that_died_is_inherited(tmp_path: Path) -> None:
+    wanted = order(tmp_path)
+    Path(wanted.folder).mkdir(parents=True)
+    EXECUTOR._claim_for(wanted, dead := dead_identity(), "owner")
+    assert EXECUTOR.look(wanted) == Sighting(Seen.NEVER_BEGAN, dead, claims=1)
+
+    EXECUTOR.submit(order(tmp_path, generation=2))
+
+    wait_for(Seen.ENDED, wanted)
+    assert (tmp_path / "ran").read_text() == "ran\n"
+
+
+def test_what_cannot_be_written_whole_is_not_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = order(tmp_path)
+    Path(wanted.folder).mkdir(parents=True)
+    monkeypatch.setattr(local.os, "write", lambda descriptor, data: 1)  # the disk is full after the first byte
+
+    EXECUTOR._claim_for(wanted, dead_identity(), "owner")
+
+    assert EXECUTOR.look(wanted).seen == Seen.NOTHING
