@@ -32,6 +32,13 @@ class PhaseQuerySet(models.QuerySet[Any]):
         """Not done yet, or to be run again; skipped ones too, which stand for what they need (see Board.is_free)."""
         return self.filter(~models.Q(state=PhaseState.DONE) | models.Q(again=True))
 
+    def at_hand(self) -> "PhaseQuerySet":
+        """Those ahead but for the pending ones that need another pending one: these can't go on before that has."""
+        needs = self.model.needs.through.objects.filter(from_phase=models.OuterRef("pk"))
+        return self.ahead().exclude(
+            models.Exists(needs.filter(to_phase__state=PhaseState.PENDING)), state=PhaseState.PENDING
+        )
+
     def in_work(self) -> "PhaseQuerySet":
         """Running, in runs that are not archived."""
         return self.filter(state=PhaseState.RUNNING, run__archived_at=None).within_reach()

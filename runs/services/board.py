@@ -54,10 +54,14 @@ _LEFT_OUT = Prepared(
     lambda species: LeftOut.objects.filter(species=species).order_by().values_list("series__name", flat=True)
 )
 _PHASES = Prepared(lambda run: Phase.objects.of_board(run))
-_PHASES_AHEAD = Prepared(lambda run: Phase.objects.of_board(run).ahead())
+_PHASES_AT_HAND = Prepared(lambda run: Phase.objects.of_board(run).at_hand())
 _PHASE = Prepared(lambda pk: Phase.objects.filter(pk=pk).select_related("species").order_by())
 _NEEDS = Prepared(lambda run: _needs(from_phase__run=run))
-_NEEDS_AHEAD = Prepared(lambda run: _needs(from_phase__run=run, to_phase__in=Phase.objects.filter(run=run).ahead()))
+_NEEDS_AT_HAND = Prepared(
+    lambda run: _needs(
+        from_phase__in=Phase.objects.filter(run=run).at_hand(), to_phase__in=Phase.objects.filter(run=run).ahead()
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -87,12 +91,16 @@ def refuse_archived(run: Run) -> None:
 
 @dataclass
 class Board:
-    """A run, its spec, its phases in order, and for each phase's key the phases it needs."""
+    """A run, its spec, its phases in order, and for each phase's key the phases it needs.
+
+    `blocked` are keys of phases that need one which is not on the board, as it can't be passed yet.
+    """
 
     run: Run
     spec: PipelineSpec
     phases: list[Phase] = field(default_factory=list)
     needs: dict[int, list[Phase]] = field(default_factory=dict)
+    blocked: set[int] = field(default_factory=set)
 
     @classmethod
     def load(cls, run: Run) -> "Board":
@@ -100,9 +108,12 @@ class Board:
         return cls._of(run, _PHASES.all(run.pk), _NEEDS.all(run.pk))
 
     @classmethod
-    def ahead(cls, run: Run) -> "Board":
-        """With those phases only that have not been passed, and what they need of these: enough to advance on."""
-        return cls._of(run, _PHASES_AHEAD.all(run.pk), _NEEDS_AHEAD.all(run.pk))
+    def at_hand(cls, run: Run) -> "Board":
+        """With those phases only that can go on once others on it have, and what they need of all that isn't passed.
+
+        Enough to advance on: a phase that is pending is not passed by any advance, so that what needs it has to wait.
+        """
+        return cls._of(run, _PHASES_AT_HAND.all(run.pk), _NEEDS_AT_HAND.all(run.pk))
 
     @classmethod
     def _of(cls, run: Run, phases: list[Phase], pairs: list[tuple[int, int]]) -> "Board":
@@ -110,10 +121,13 @@ class Board:
         for phase in phases:
             phase.run = run
         needs: dict[int, list[Phase]] = {phase.pk: [] for phase in phases}
+        blocked: set[int] = set()
         for pk, needed in pairs:
-            if pk in by_pk:
+            if needed in by_pk:
                 needs[pk].append(by_pk[needed])
-        return cls(run, spec_of(run.snapshot), phases, needs)
+            else:
+                blocked.add(pk)
+        return cls(run, spec_of(run.snapshot), phases, needs, blocked)
 
     @classmethod
     def of_phase(cls, run: Run, pk: int) -> "Board":
@@ -149,7 +163,7 @@ class Board:
 
         A phase that is skipped stands for what it needs itself: it may be skipped long before that is done.
         """
-        return all(
+        return phase.pk not in self.blocked and all(
             is_passed(needed) and (needed.state != PhaseState.SKIPPED or self.is_free(needed))
             for needed in self.needs[phase.pk]
         )

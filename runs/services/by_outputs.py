@@ -41,7 +41,7 @@ def conclude_lost(phase_id: int) -> bool:
             return False
         with transaction.atomic():
             run = lock_run(phase.run_id)
-            board = Board.ahead(run)
+            board = Board.at_hand(run)
             current = board.find(phase.pk)
             job = _lost_job(current) if current else None
             if current is None or job is None or run.state == RunState.CANCELLED or current.attempt != phase.attempt:

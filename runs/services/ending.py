@@ -63,7 +63,7 @@ class StepEnded:
         if keys is None:
             return
         run = lock_run(keys[1])
-        board = Board.ahead(run)
+        board = Board.at_hand(run)
         phase = board.find(keys[0])
         if phase is None or not is_current(phase, job):
             log.info("the end of job %s is not waited for any more", job.token)

@@ -26,7 +26,7 @@ def advance(run: Run, board: Board | None = None) -> int:
     """As advance_run, in the caller's transaction, with `run` locked."""
     if run.state != RunState.RUNNING or run.archived_at:
         return 0
-    board = board or Board.ahead(run)
+    board = board or Board.at_hand(run)
     moves = plan_due_steps(board)
     while made := sum(_advance_phase(board, index) for index in range(len(board.phases))):
         moves += made

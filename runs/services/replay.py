@@ -42,7 +42,7 @@ def find_phase(phase: Phase) -> bool:
     found = _look(phase)
     with transaction.atomic():
         run = lock_run(phase.run_id)
-        board = Board.ahead(run)
+        board = Board.at_hand(run)
         current = board.find(phase.pk)
         if current is None or current.state != PhaseState.READY or run.state != RunState.RUNNING or run.archived_at:
             return False
