@@ -9,7 +9,7 @@ from typing import Protocol
 from django.db import transaction
 
 from jobs.custody import claim_planned
-from jobs.models import Job, TargetKind
+from jobs.models import Job, Target, TargetKind
 
 
 class Taker(Protocol):
@@ -36,6 +36,14 @@ def claim_at_once(job: Job) -> None:
     It is started once that transaction is committed. In any other case it is claimed in its turn, as all jobs are.
     """
     for taker in _here:
-        ours = job.target.kind == TargetKind.LOCAL and job.target.host == taker.host
-        if ours and claim_planned(job, holder=taker.holder):
+        if _is_run_by(taker, job.target) and claim_planned(job, holder=taker.holder):
             transaction.on_commit(partial(taker.take, job))
+
+
+def is_run_here(target: Target) -> bool:
+    """Whether this very process runs the target's jobs."""
+    return any(_is_run_by(taker, target) for taker in _here)
+
+
+def _is_run_by(taker: Taker, target: Target) -> bool:
+    return target.kind == TargetKind.LOCAL and target.host == taker.host

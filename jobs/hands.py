@@ -63,14 +63,11 @@ class Hands:
 
     def start_due(self) -> int:
         """Claim what is planned and has a slot, and start it and what was taken before; how many those are."""
-        if not self.targets and not self._taken:
-            return 0
-        claimed = [*self._taken, *custody.claim_due(targets=self.targets, holder=self.holder)]
-        self._taken = []
-        for job in claimed:
-            point("claimed", job.token)
-            self._guarded(job, self._submit)
-        return len(claimed)
+        taken, self._taken = self._taken, []
+        self._start(taken)  # first: they run while we ask
+        claimed = custody.claim_due(targets=self.targets, holder=self.holder) if self.targets else []
+        self._start(claimed)
+        return len(taken) + len(claimed)
 
     def take(self, job: Job) -> None:
         """Have a job started that was claimed for us in the transaction that planned it."""
@@ -119,6 +116,11 @@ class Hands:
             self._patience.succeeded(job.pk)
 
     # Starting
+
+    def _start(self, claimed: list[Job]) -> None:
+        for job in claimed:
+            point("claimed", job.token)
+            self._guarded(job, self._submit)
 
     def _submit(self, job: Job) -> None:
         self._unsure.add(job.pk)
@@ -330,7 +332,7 @@ class Hands:
 
 
 def order_of(job: Job, *, with_script: bool = False) -> Order:
-    """What the executor is told of a job; the script only where it is to be written."""
+    """What the executor is told of a job; the script and its environment only where it is to be started."""
     return Order(
         token=job.token,
         generation=job.generation,
@@ -338,7 +340,7 @@ def order_of(job: Job, *, with_script: bool = False) -> Order:
         script_name=job.script_name,
         work_dir=job.work_dir,
         job_folder=job.job_folder or job.target.job_folder,
-        environment=local_environment(job),
+        environment=local_environment(job) if with_script else {},
         environment_lines=job.target.environment_lines,
         stdout_path=job.stdout_path,
         stderr_path=job.stderr_path,

@@ -1,5 +1,7 @@
 """What `conduct` asks of runs, once a tick: each returns how many things it did. One bad row never stops the rest."""
 
+from functools import partial
+
 from jobs.drain import draining
 from jobs.hosts import this_host
 from jobs.models import Job
@@ -11,10 +13,17 @@ from runs.services.by_outputs import conclude_lost, lost_phases
 from runs.services.ending import settle_stopped
 from runs.services.export import due_at_clusters, due_exports, export_state
 from runs.services.launch import start_phase
+from runs.services.made_ready import take_ready
 from runs.states import PhaseState, RunState
 
 _patience = Patience(longest_s=60)
 _STARTABLE = Prepared(lambda host: Phase.objects.startable(host).here().values_list("pk", flat=True))
+
+
+def start_made_ready() -> int:
+    """Start the phases that this process itself has just made ready."""
+    ready = take_ready()
+    return sum(_patience.attempt(_key(pk), partial(start_phase, pk, ready[pk])) for pk in _may_start(list(ready)))
 
 
 def start_ready() -> int:

@@ -17,6 +17,7 @@ DUE = [
     "gates.sweep:apply_decided",
     "gates.sweep:prepare_due",
     "runs.sweep:settle_cancelled",
+    "runs.sweep:start_made_ready",
     "runs.sweep:start_ready",
     "jobs.clusters:nudge_clusters",
     "gates.noticing:remind_waiting",
@@ -30,16 +31,18 @@ AT_ONCE = frozenset(
     {
         "jobs.sweep:handle_unhandled",
         "gates.sweep:apply_decided",
+        "runs.sweep:start_made_ready",
         "runs.sweep:start_ready",
         "jobs.clusters:nudge_clusters",
     }
 )
-AFTER_ENDS = frozenset({"runs.sweep:start_ready"})
+AFTER_ENDS = frozenset({"runs.sweep:start_made_ready"})
 # What only the host can do to which a target belongs: every `conduct` does it for its own. The rest is done by the one
 # that holds the lease.
 OF_THIS_HOST = frozenset(
     {
         "jobs.sweep:handle_unhandled",
+        "runs.sweep:start_made_ready",
         "runs.sweep:start_ready",
         "jobs.clusters:nudge_clusters",
         "runs.sweep:refresh_progress",

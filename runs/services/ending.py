@@ -16,6 +16,7 @@ from runs.pipeline.spec import spec_of
 from runs.services.board import Board, lock_run
 from runs.services.engine import advance
 from runs.services.looking import Gathered, completion, look_at
+from runs.services.made_ready import note_ready
 from runs.services.moves import fail_phase, move
 from runs.services.series import add_series
 from runs.services.steps import plan_step
@@ -78,6 +79,7 @@ class StepEnded:
         else:
             conclude(phase, gathered)
         advance(run, board)
+        note_ready(run, board.phases)
 
 
 def _go_on(board: Board, phase: Phase, step: int) -> None:

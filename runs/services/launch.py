@@ -58,16 +58,17 @@ class Ready:
     complete: Gathered | None = None
 
 
-def start_phase(phase_id: int) -> bool:
+def start_phase(phase_id: int, known: Phase | None = None) -> bool:
     """Start a phase that is ready, or fail it with what the pre-check found; whether it went on.
 
     In a replay, and where it was worked on before the run was taken up, nothing is started: its outputs are looked
     for, and the answer is whether they are all there.
 
     One whose outputs are all there, and that was never run here, is done without a job.
-    Does nothing where the phase is not ready any more, its run is not running, or a job of it is still about.
+    Does nothing where the phase is not ready any more, its run is not running, or a job of it is still about. `known`
+    is the phase with its run, as it was just now; what has changed since counts all the same.
     """
-    phase = _PHASE.first(phase_id)
+    phase = known or _PHASE.first(phase_id)
     if phase is None:
         return False
     with about(run=phase.run.uuid, target=phase.run.target.name):
