@@ -19,6 +19,9 @@ from django.db.models.sql.compiler import SQLCompiler
 Row = TypeVar("Row")
 
 
+_TEXT = (models.CharField, models.TextField)
+
+
 class Slot(models.Value):
     """The place of a value that each call gives."""
 
@@ -104,8 +107,7 @@ def _kept(value: Any, connection: BaseDatabaseWrapper) -> Any:
 def insert(row: models.Model) -> None:
     """Insert a new row, as its save() would, but without signals and hooks; its key is set."""
     connection = connections[DEFAULT_DB_ALIAS]
-    fields = _without_key(type(row))
-    params = [field.get_db_prep_save(field.pre_save(row, True), connection) for field in fields]
+    params = [_saved(field, field.pre_save(row, True), connection) for field in _without_key(type(row))]
     with connection.cursor() as cursor:
         cursor.execute(_insertion(type(row), connection.vendor), params)
         row.pk = cursor.fetchone()[0]
@@ -130,15 +132,20 @@ def _equations(
 ) -> tuple[list[str], list[Any]]:
     """(column = %s for each field, what the database is given for it)."""
     fields = [_field(model, name) for name in values]
-    params = [
-        value.prepare_database_save(field)
-        if isinstance(value, models.Model)
-        else field.get_db_prep_save(value, connection)
-        for field, value in zip(fields, values.values(), strict=True)
-    ]
+    params = [_saved(field, value, connection) for field, value in zip(fields, values.values(), strict=True)]
     return [f"{connection.ops.quote_name(str(field.column))} = %s" for field in fields], params
 
 
+def _saved(field: "models.Field[Any, Any]", value: Any, connection: BaseDatabaseWrapper) -> Any:
+    """What the database is given for a field's value; what is given as it is, is told without asking the field."""
+    if value is None or (type(value) is str and isinstance(field, _TEXT)):
+        return value
+    if isinstance(value, models.Model):
+        return value.prepare_database_save(field)
+    return field.get_db_prep_save(value, connection)
+
+
+@cache
 def _field(model: type[models.Model], name: str) -> "models.Field[Any, Any]":
     found = model._meta.pk if name == "pk" else model._meta.get_field(name)
     if not isinstance(found, models.Field):
