@@ -124,8 +124,8 @@ def test_a_claim_whose_taker_dies_is_taken_over(
 
     job = Job.objects.get(pk=job.pk)
     assert (job.state, job.generation) == ("running", 2)
-    while successor.executor.look(order_of(job)).seen != Seen.ENDED:
-        assert successor.executor.look(order_of(job)).seen in (Seen.NOTHING, Seen.ALIVE)
+    while (seen := successor.executor.look(order_of(job)).seen) != Seen.ENDED:
+        assert seen in (Seen.NOTHING, Seen.ALIVE)
     assert (tmp_path / "ran").read_text() == "ran\n"
 
     hands.start_due()  # the first one was not dead, only slow: what it hands over now changes nothing
