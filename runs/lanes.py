@@ -7,6 +7,7 @@ from gates.models import Gate
 from gates.states import GateState
 from runs.models import Phase, Species
 from runs.pipeline.spec import GateSpec, PipelineSpec
+from runs.states import PASSED, PhaseState
 
 SHARED = "all tilt series"
 _LOOK_OF_STATE = {
@@ -20,6 +21,7 @@ _LOOK_OF_STATE = {
     GateState.WITHDRAWN: ("skipped", "–"),
 }
 _LOOK_OF_VERDICT = {"send_back": ("skipped", "↺"), "reject": ("failed", "✕")}
+_MATTERS = (PhaseState.FAILED, PhaseState.CHECKPOINT, PhaseState.RUNNING, PhaseState.VERIFYING, PhaseState.READY)
 _WORD_OF_VERDICT = {"approve": "approved", "send_back": "sent back", "reject": "rejected"}
 
 
@@ -35,11 +37,40 @@ class GateMark:
 
 
 @dataclass(frozen=True)
+class Group:
+    """The parts of one phase in one lane, with no gate between them: shown folded."""
+
+    title: str
+    phases: list[Phase]
+
+    @property
+    def id(self) -> str:
+        return f"group-{self.phases[0].pk}"
+
+    @property
+    def state(self) -> str:
+        """Of the whole: done where all have passed, else that of the part which matters most now."""
+        states = {PhaseState(phase.state) for phase in self.phases}
+        if states <= PASSED:
+            return PhaseState.DONE if PhaseState.DONE in states else PhaseState.SKIPPED
+        return next((state for state in _MATTERS if state in states), PhaseState.PENDING)
+
+    @property
+    def passed(self) -> int:
+        return sum(phase.state in PASSED for phase in self.phases)
+
+    @property
+    def stale(self) -> bool:
+        return any(phase.stale_since for phase in self.phases)
+
+
+@dataclass(frozen=True)
 class Cell:
-    """A phase, a gate, or nothing."""
+    """A phase, the parts of one, a gate, or nothing."""
 
     phase: Phase | None = None
     mark: GateMark | None = None
+    group: Group | None = None
 
 
 @dataclass
@@ -91,12 +122,32 @@ def _lanes(spec: PipelineSpec, band: Band, phases: list[Phase], latest: dict[tup
         lanes.setdefault(phase.species_id, Lane(phase.species.label if phase.species else SHARED, phase.species))
         by_place[phase.species_id, phase.key] = phase
     for species_id, lane in lanes.items():
-        for key in band.keys:
-            here = by_place.get((species_id, key))
-            before = [_gate_cell(gate, here, latest) for gate in spec.gates_at(key, "before")]
-            after = [_gate_cell(gate, here, latest) for gate in spec.gates_at(key, "after")]
-            lane.cells += [*before, Cell(phase=here), *after]
+        for keys in _columns(spec, band.keys):
+            here = [by_place.get((species_id, key)) for key in keys]
+            before = [_gate_cell(gate, here[0], latest) for gate in spec.gates_at(keys[0], "before")]
+            after = [_gate_cell(gate, here[-1], latest) for gate in spec.gates_at(keys[-1], "after")]
+            lane.cells += [*before, _work_cell(spec, [phase for phase in here if phase]), *after]
     return sorted(lanes.values(), key=lambda lane: lane.species.position if lane.species else -1)
+
+
+def _columns(spec: PipelineSpec, keys: list[str]) -> list[list[str]]:
+    """The keys of each column: parts of one phase share theirs as far as no gate stands between them."""
+    columns: list[list[str]] = []
+    for key in keys:
+        last = columns[-1][-1] if columns else ""
+        group = spec.by_key[key].group
+        together = bool(last and group) and spec.by_key[last].group == group
+        if together and not spec.gates_at(last, "after") and not spec.gates_at(key, "before"):
+            columns[-1].append(key)
+        else:
+            columns.append([key])
+    return columns
+
+
+def _work_cell(spec: PipelineSpec, phases: list[Phase]) -> Cell:
+    if len(phases) < 2:
+        return Cell(phase=phases[0] if phases else None)
+    return Cell(group=Group(spec.groups[spec.by_key[phases[0].key].group], phases))
 
 
 def latest_iterations(gates: Iterable[Gate]) -> dict[tuple[object, str], Gate]:

@@ -4,9 +4,11 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
+import pytest
+
 from gates.models import Gate
 from record.models import Decision
-from runs.lanes import draw_bands, mark_of
+from runs.lanes import Group, draw_bands, mark_of
 from runs.models import Phase, Species
 from runs.pipeline.spec import GateSpec, PhaseSpec, PipelineSpec
 
@@ -48,6 +50,34 @@ def test_the_latest_iteration_of_a_gate_is_drawn() -> None:
     (band,) = draw_bands(spec(gate), [here], [new, old])
     mark = band.lanes[0].cells[0].mark
     assert mark is not None and (mark.gate, mark.look, mark.word) == (new, "waiting", "waits for a person")
+
+
+def test_parts_of_a_phase_share_a_column_as_far_as_no_gate_stands_between() -> None:
+    parts = [PhaseSpec(key=f"6{part}", title=part, per_species=False, scripts=(), group="6") for part in "abcd"]
+    alone = PhaseSpec(key="7", title="7", per_species=False, scripts=())
+    gate = GateSpec(key="g", protocol="p", phase="6b", where="after", title="Look")
+    whole = PipelineSpec(title="t", phases=(*parts, alone), gates=(gate,), groups={"6": "Matching"})
+    (band,) = draw_bands(whole, [phase(key, ALPHA) for key in ("6a", "6b", "6c", "6d", "7")], [])
+    first, mark, second, last = band.lanes[0].cells
+    assert first.group is not None and second.group is not None
+    assert [each.key for each in first.group.phases] == ["6a", "6b"]
+    assert [each.key for each in second.group.phases] == ["6c", "6d"]
+    assert first.group.title == "Matching" and mark.mark is not None and last.phase is not None
+
+
+@pytest.mark.parametrize(
+    ("states", "state", "passed"),
+    [
+        (["done", "skipped"], "done", 2),
+        (["skipped", "skipped"], "skipped", 2),
+        (["done", "failed", "running"], "failed", 1),
+        (["done", "running", "ready"], "running", 1),
+        (["done", "pending"], "pending", 1),
+    ],
+)
+def test_a_group_is_in_the_state_that_matters_most(states: list[str], state: str, passed: int) -> None:
+    group = Group("Matching", [Phase(key=str(i), state=each) for i, each in enumerate(states)])
+    assert (group.state, group.passed) == (state, passed)
 
 
 def test_a_gate_that_nobody_has_asked_yet_is_drawn_idle() -> None:
