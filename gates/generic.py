@@ -20,13 +20,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import forms
-from jsonschema import Draft202012Validator
 
 from gates.fields import BAD, GOOD, SUSPECT, VERDICT_CHOICES, Items, Number, PlainText
 from gates.models import Gate
 from gates.protocols import RESERVED, VERDICTS, Defaults, Preparation, Verdict
 from gates.subjects import preparation_for
 from record.errors import BadInput
+from record.shape import problems
 
 FROM_EVIDENCE = "evidence"
 NEUTRAL = Verdict("", "", needs_reason=False, needs_answers=True)
@@ -114,13 +114,12 @@ def _field_schema(kind: str) -> dict[str, Any]:
     }
 
 
-_FIELDS = {kind: Draft202012Validator(_field_schema(kind)) for kind in _KINDS}
-_WHOLE = Draft202012Validator(SCHEMA)
+_FIELDS = {kind: _field_schema(kind) for kind in _KINDS}
 
 
 def faults(options: dict[str, Any]) -> list[str]:
     """What is wrong with a generic gate's options, in words; empty where a form can be made of them."""
-    found = [f"{'.'.join(map(str, e.path)) or 'options'}: {e.message}"[:300] for e in _WHOLE.iter_errors(options)]
+    found = [f"{'.'.join(map(str, e.path)) or 'options'}: {e.message}"[:300] for e in problems(options, SCHEMA)]
     if found:
         return found
     seen: set[str] = set()
@@ -133,7 +132,7 @@ def _field_faults(field: dict[str, Any], seen: set[str]) -> list[str]:
     kind = field["kind"]
     if not isinstance(kind, str) or kind not in _FIELDS:
         return [f"there is no kind {kind!r}; choose one of {', '.join(_FIELDS)}"]
-    found = [f"{'.'.join(map(str, e.path))} {e.message}".strip()[:300] for e in _FIELDS[kind].iter_errors(field)]
+    found = [f"{'.'.join(map(str, e.path))} {e.message}".strip()[:300] for e in problems(field, _FIELDS[kind])]
     if found:
         return found
     if field["name"] in seen:

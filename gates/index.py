@@ -8,11 +8,10 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
-from jsonschema import Draft202012Validator
-
 from gates.answers import texts_in, unprintable
 from gates.models import EvidenceKind
 from record.errors import BadInput
+from record.shape import problems
 
 MAX_INDEX_BYTES = 4 * 1024 * 1024
 _WORD = re.compile(r"[^A-Za-z0-9]+")
@@ -44,7 +43,6 @@ SCHEMA: dict[str, Any] = {
         "warnings": {"type": "array", "items": {"type": "string"}},
     },
 }
-_VALIDATOR = Draft202012Validator(SCHEMA)
 
 
 @dataclass(frozen=True)
@@ -77,8 +75,7 @@ def read_index(data: bytes, *, folder: str) -> Index:
         raw = json.loads(data.decode("utf-8"), parse_constant=odd.append, parse_float=partial(_number, odd))
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{folder}/index.json is no JSON text: {error}.") from error
-    errors = sorted(_VALIDATOR.iter_errors(raw), key=lambda error: list(map(str, error.path)))
-    if errors:
+    if errors := problems(raw, SCHEMA):
         where = "/".join(map(str, errors[0].path)) or "the whole"
         raise BadInput(f"{folder}/index.json is not as a renderer writes it, at {where}: {errors[0].message[:300]}.")
     if any(map(unprintable, texts_in(raw))):

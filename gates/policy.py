@@ -18,12 +18,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from jsonschema import Draft202012Validator
-
 from gates.errors import Refusal
 from record.access import Ability, Role, roles_with
 from record.errors import BadInput
 from record.models import ActorKind
+from record.shape import problems
 
 BLOCK = "block"
 Whom = str | tuple[str, ...]
@@ -100,7 +99,7 @@ class Policy:
 def faults(given: dict[str, Any], *, verdicts: Collection[str] = ()) -> list[str]:
     """What is wrong with a policy, in words; empty where it can be used. With the protocol's `verdicts`, the one that a
     time-out stands for must be among them."""
-    errors = sorted(Draft202012Validator(SCHEMA).iter_errors(given), key=lambda error: list(map(str, error.path)))
+    errors = problems(given, SCHEMA)
     found = [f"{'.'.join(map(str, error.path)) or 'policy'}: {error.message}"[:300] for error in errors]
     if not found and given.get("escalate_after_s") and not given.get("escalate_to"):
         found.append("escalate_after_s: say in escalate_to who is asked then")

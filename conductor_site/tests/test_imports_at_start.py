@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DRAWS = ["matplotlib", "scipy", "numpy", "mrcfile", "starfile", "pandas", "PIL"]
-PAGES = ["runs.admin", "runs.views", "rest_framework.views", "drf_spectacular.openapi", "urllib3"]
+PAGES = ["runs.admin", "runs.views", "rest_framework.views", "drf_spectacular.openapi", "urllib3", "jsonschema", "yaml"]
 CONDUCT = "import conductor_site.conduct.loop, conductor_site.conduct.due; conductor_site.conduct.due.DueTable()"
 TASKS = "import conductor_site.tasks"
 WEB = "import conductor_site.urls"

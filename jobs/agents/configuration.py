@@ -12,10 +12,9 @@ openai_http:  base_url, model, key_variable or key_file, pictures (false), param
 
 from typing import Any
 
-from jsonschema import Draft202012Validator
-
 from jobs.agents.states import AskState
 from record.redaction import redact
+from record.shape import problems
 
 _CLASSES = [AskState.FAILED, AskState.BLOCKED, AskState.INFRA, AskState.RATE_LIMITED, AskState.CONTENT_POLICY,
             AskState.TIMED_OUT, AskState.NO_STATUS]  # fmt: skip
@@ -76,10 +75,7 @@ OPENAI_HTTP: dict[str, Any] = {
 
 def faults(configuration: Any, schema: dict[str, Any]) -> list[str]:
     """What is wrong with a configuration, in words; empty where it can be used."""
-    errors = sorted(
-        Draft202012Validator(schema).iter_errors(configuration), key=lambda error: list(map(str, error.path))
-    )
-    if errors:
+    if errors := problems(configuration, schema):
         return [f"{'.'.join(map(str, e.path)) or 'configuration'}: {_said(e)}" for e in errors[:5]]
     found = [
         f"{name} is Conductor's own variable; give the agent one of its own"

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import yaml
-from jsonschema import Draft202012Validator
 
 from jobs.agents.prompts import BLOCKED_SCHEMA, STATUS_BLOCKED
 from jobs.agents.states import AskState
 from jobs.logs import clean
+from record.shape import problems
 
 MAX_ANSWER_CHARACTERS = 200_000
 MAX_DEPTH = 12
@@ -183,7 +183,7 @@ def _plain(value: Any, depth: int) -> Any:
 
 def _problem(found: dict[str, Any], schema: Mapping[str, Any]) -> str:
     """What stands against the object, in words; empty where it holds."""
-    errors = sorted(Draft202012Validator(schema).iter_errors(found), key=lambda error: list(map(str, error.path)))
+    errors = problems(found, schema)
     if not errors:
         return ""
     where = ".".join(map(str, errors[0].path)) or "the whole"

@@ -8,10 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError
-
 from jobs.ordinary import open_ordinary
+from record.shape import in_words, problems
 from runs.conf.errors import ConfRefused
 from runs.conf.files import read_conf
 from runs.pipeline.faults import Fault, PipelineFaults
@@ -19,6 +17,7 @@ from runs.pipeline.gatespecs import read_gates
 from runs.pipeline.graph import default_needs, default_order, find_cycle, find_groups, with_copies
 from runs.pipeline.outputs import SERIES, fill_placeholders, is_checkable, variables_in
 from runs.pipeline.spec import (
+    SPECIES_LABEL,
     CheckSpec,
     ExcludeSpec,
     FieldSpec,
@@ -33,7 +32,6 @@ from runs.pipeline.yamlfile import MAX_BYTES, YamlFile, read_yaml
 MANIFEST = "scripts/manifest.yml"
 OVERLAY = "scripts/conductor.yml"
 SPECIES_TEMPLATE = "species.conf"
-SPECIES_LABEL = re.compile(r"^[A-Za-z0-9_]{1,32}\Z")
 MAX_CONF_BYTES = 256 * 1024
 HALVES_SCRIPT = "split_halves.slurm"  # what Conductor itself runs where a phase splits a list
 OWN_NAMES = frozenset({"WORK_DIR", "SKILL_DIR", "SPECIES_CONF", "EXCLUDED_SERIES", "CONDUCTOR_PHASE", "PYTHON"})
@@ -113,8 +111,8 @@ class _Loader:
             return YamlFile(name)
         file = read_yaml(name, data)
         if file.value is not None:
-            for problem in _validator(schema).iter_errors(file.value):
-                file.fault(_in_words(problem), *problem.absolute_path)
+            for problem in problems(file.value, _schema(schema)):
+                file.fault(in_words(problem), *problem.absolute_path)
         self.files.append(file)
         return file
 
@@ -454,14 +452,9 @@ def _as_text(values: dict[str, Any]) -> dict[str, str]:
 
 
 @lru_cache
-def _validator(schema: str) -> Draft202012Validator:
-    return Draft202012Validator(json.loads((Path(__file__).parent / schema).read_text()))
-
-
-def _in_words(problem: ValidationError) -> str:
-    where = ".".join(str(part) for part in problem.absolute_path)
-    message = problem.message if len(problem.message) < 300 else f"{problem.message[:300]} ..."
-    return f"{where}: {message}" if where else message
+def _schema(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((Path(__file__).parent / name).read_text())
+    return found
 
 
 def _read(path: Path, most_bytes: int) -> bytes:

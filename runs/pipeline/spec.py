@@ -1,8 +1,11 @@
 """A pipeline as it was checked: what the engine, the forms and the gates read. Plain data, without files or rows."""
 
+import re
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
+
+SPECIES_LABEL = re.compile(r"^[A-Za-z0-9_]{1,32}\Z")
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from record.errors import AdapterError, BadInput
 from record.prepared import Prepared
 from runs.conf.files import ConfFile
 from runs.models import Phase, Run, Species
-from runs.pipeline.snapshot import folder_of
 from runs.pipeline.spec import PipelineSpec
+from runs.pipeline.store import folder_of
 from runs.services.looking import look_for
 from runs.services.tools import lay_out_tools
 from runs.services.values import EXCLUDED_FILE, PIPELINE_FOLDER, own_species_values, pipeline_conf, species_conf

@@ -3,7 +3,7 @@
 import unicodedata
 
 from record.errors import BadInput
-from runs.pipeline.load import SPECIES_LABEL
+from runs.pipeline.spec import SPECIES_LABEL
 
 NAME_CHARS = 120
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

@@ -8,8 +8,8 @@ from jobs.services import Resources, plan_job, resources_for
 from jobs.states import JobState
 from record.errors import InvalidTransition
 from runs.models import Phase, Run
-from runs.pipeline.snapshot import folder_of
 from runs.pipeline.spec import PhaseSpec, spec_of
+from runs.pipeline.store import folder_of
 from runs.services.board import Board
 from runs.services.exports import exported_values, species_for
 from runs.services.halves import HALVES_TEXT, halves_environment

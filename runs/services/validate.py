@@ -9,8 +9,8 @@ from record.errors import AdapterError, BadInput
 from record.services import Author, record_event
 from runs.models import Phase
 from runs.pipeline.outputs import SERIES, expand
-from runs.pipeline.snapshot import folder_of
 from runs.pipeline.spec import PipelineSpec, spec_of
+from runs.pipeline.store import folder_of
 from runs.services.board import refuse_archived, series_names
 from runs.services.exports import species_for
 from runs.services.folder import write_files

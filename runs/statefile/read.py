@@ -7,10 +7,8 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError
-
 from record.errors import BadInput
+from record.shape import in_words, problems
 
 STATE_FILE = ".opus_run_state.json"
 VERSION = 1
@@ -68,10 +66,9 @@ def read_state(data: bytes, name: str = STATE_FILE) -> LabState:
         raise BadInput(
             f"{name} has the schema_version {version!r}; this Conductor reads {VERSION}. Nothing was changed."
         )
-    faults = sorted(_validator().iter_errors(raw), key=lambda each: list(map(str, each.absolute_path)))
-    if faults:
+    if faults := problems(raw, _schema()):
         more = f"; and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
-        shown = "; ".join(_in_words(each) for each in faults[:SHOWN])
+        shown = "; ".join(in_words(each, most_chars=200) for each in faults[:SHOWN])
         raise BadInput(f"{name} can't be taken up: {shown}{more}. Nothing was changed.")
     return _state(raw)
 
@@ -118,14 +115,9 @@ def _refuse_constant(name: str) -> None:
 
 
 @lru_cache(maxsize=1)
-def _validator() -> Draft202012Validator:
-    return Draft202012Validator(json.loads((Path(__file__).parent / "schema.json").read_text()))
-
-
-def _in_words(problem: ValidationError) -> str:
-    where = ".".join(str(part) for part in problem.absolute_path)
-    message = problem.message if len(problem.message) < 200 else f"{problem.message[:200]} ..."
-    return f"{where}: {message}" if where else message
+def _schema() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((Path(__file__).parent / "schema.json").read_text())
+    return found
 
 
 def _state(raw: dict[str, Any]) -> LabState:

@@ -9,8 +9,8 @@ import pytest
 from runs.pipeline.faults import PipelineFaults
 from runs.pipeline.load import load_pipeline
 from runs.pipeline.spec import PipelineSpec
+from runs.qc.tests.realdata import REAL_MANIFEST
 from runs.tests.factories import MANIFEST, OVERLAY, write_pipeline
-from runs.tests.realdata import REAL_MANIFEST
 
 M, OV = "scripts/manifest.yml", "scripts/conductor.yml"
 

@@ -14,11 +14,11 @@ from jobs.states import JobState
 from record.models import Event
 from runs.models import Run, TiltSeries
 from runs.pipeline.load import load_pipeline
+from runs.qc.tests.realdata import REAL_MANIFEST
 from runs.states import RunState
 from runs.tests.factories import Bench, states
 from runs.tests.opus_et.folder import SPECIES, write_data, write_folder, write_tools
 from runs.tests.opus_et.seeing import EXCLUDED, answers_to, check_outcome
-from runs.tests.realdata import REAL_MANIFEST
 
 SHARED = ["1", "2", "3a", "3b", "3.5", "4", "5a", "5b"]
 LANE = [

@@ -9,7 +9,7 @@ import pytest
 from jobs.shells import LocalShell
 from runs.derive.audit import AuditRow, audit, disagreements, judge
 from runs.derive.pixels import Unstated, mdoc_sizes, mrc_sizes, star_sizes, warp_xml_sizes
-from runs.tests.realdata import CRYOET, needs_real_files
+from runs.qc.tests.realdata import CRYOET, needs_real_files
 
 CONF = {"ANGPIX": "3.37", "BINNING_FACTOR": "4", "OUTPUT_ANGPIX": "4.2", "TM_LABEL": "ribosome", "WORK_DIR": ""}
 MDOC = "PixelSpacing = {size}\nImageFile = TS_01.mrc\n\n[ZValue = 0]\nTiltAngle = 0.0\nPixelSpacing = {size}\n"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runs.tests.realdata import CRYOET
+from runs.qc.tests.realdata import CRYOET
 
 
 @pytest.fixture
