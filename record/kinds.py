@@ -61,6 +61,8 @@ KINDS: dict[str, Kind] = {
     "phase.start": Kind("phase started"),
     "phase.fast_forward": Kind("phase found complete on disk, and not run"),
     "phase.validate": Kind("phase's outputs checked by hand"),
+    "phase.await_end": Kind("phase's job left the queue, and nobody knows how it ended"),
+    "phase.go_on": Kind("phase goes on with its job"),
     "phase.verify": Kind("phase's outputs being checked"),
     "phase.reach_checkpoint": Kind("phase waits at its gate"),
     "phase.pass_checkpoint": Kind("phase's gate passed"),

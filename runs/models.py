@@ -227,6 +227,16 @@ class Phase(Identified):
         title = self.title if len(self.title) <= TITLE_CHARS else f"{self.title[: TITLE_CHARS - 1].rstrip()}…"
         return f"{title} ({key}, {self.species.label})" if self.species else f"{title} ({key})"
 
+    @property
+    def awaits_end(self) -> bool:
+        """Whether it rests: its job has left the queue, and nobody knows how it ended."""
+        return self.state == PhaseState.VERIFYING and self.ended_at is None
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether it waits for the end of a job."""
+        return self.state == PhaseState.RUNNING or self.awaits_end
+
     def subject(self) -> Subject:
         return Subject("phase", self.uuid, f"{self.run.name}, {self.named}", self.run.uuid)
 

@@ -60,7 +60,7 @@ def run_page(run: Run, user: Actor) -> dict[str, Any]:
         "bands": draw_bands(spec_of(run.snapshot), phases, gates),
         "passed": sum(phase.state in PASSED for phase in phases),
         "total": len(phases),
-        "work": work_of([phase for phase in phases if phase.state == PhaseState.RUNNING][:RUNNING_SHOWN]),
+        "work": work_of([phase for phase in phases if phase.is_at_work][:RUNNING_SHOWN]),
         "failed": [phase for phase in phases if phase.state == PhaseState.FAILED],
         "open_gates": sorted((g for g in current if g.state == GateState.OPEN), key=lambda gate: gate.opened_at),
         "events": list(

@@ -68,8 +68,8 @@ def _look_at(phase: Phase) -> bool:
     done, total = count_done(shell_for(phase.run.target), look)
     changed = (done, total) != (phase.items_done, phase.items_total)
     # Conditional: the phase's end may have been recorded meanwhile, and knows better.
-    running = Phase.objects.filter(pk=phase.pk, state=PhaseState.RUNNING, attempt=phase.attempt)
-    running.update(
+    at_work = Phase.objects.at_work().filter(pk=phase.pk, attempt=phase.attempt)
+    at_work.update(
         looked_at=timezone.now(),
         items_done=done,
         items_total=total,

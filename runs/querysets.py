@@ -40,8 +40,16 @@ class PhaseQuerySet(models.QuerySet[Any]):
         )
 
     def in_work(self) -> "PhaseQuerySet":
-        """Running, in runs that are not archived."""
-        return self.filter(state=PhaseState.RUNNING, run__archived_at=None).within_reach()
+        """Waiting for the end of a job, in runs that are not archived."""
+        return self.at_work().filter(run__archived_at=None).within_reach()
+
+    def awaiting_end(self) -> "PhaseQuerySet":
+        """Their job has left the queue, and nobody knows how it ended."""
+        return self.filter(state=PhaseState.VERIFYING, ended_at=None)
+
+    def at_work(self) -> "PhaseQuerySet":
+        """Waiting for the end of a job: running, or resting because nobody knows how it ended."""
+        return self.filter(state=PhaseState.RUNNING) | self.awaiting_end()
 
     def here(self) -> "PhaseQuerySet":
         """Of runs on this machine itself: what lies at a cluster is dealt with in the cluster's turn."""

@@ -46,7 +46,10 @@ PHASE = Machine(
         rule("pass_checkpoint", "checkpoint", "ready"),
         rule("ask_next", "checkpoint", "checkpoint"),
         rule("start", "ready", "running"),
-        rule("verify", "running", "verifying"),
+        # Its job left the queue, and nobody knows how it ended: it rests there until that, or its outputs, are known.
+        rule("await_end", "running", "verifying"),
+        rule("go_on", "verifying", "running"),  # the job is heard of again, or the next one follows it
+        rule("verify", "running verifying", "verifying"),
         rule("fast_forward", "ready", "verifying"),  # all of its outputs lie on disk already: nothing is started
         rule("finish", "verifying checkpoint", "done"),
         rule("fail", "ready running verifying checkpoint done", "failed"),

@@ -9,12 +9,12 @@ from jobs.patience import Patience
 from record.prepared import Prepared
 from runs.models import Phase
 from runs.progress import look_at_progress, to_look_at
-from runs.services.by_outputs import conclude_lost, lost_phases
+from runs.services.by_outputs import settle_end, unsettled_phases
 from runs.services.ending import settle_stopped
 from runs.services.export import due_at_clusters, due_exports, export_state
 from runs.services.launch import start_phase
 from runs.services.made_ready import take_ready
-from runs.states import PhaseState, RunState
+from runs.states import RunState
 
 _patience = Patience(longest_s=60)
 _STARTABLE = Prepared(lambda host: Phase.objects.startable(host).here().values_list("pk", flat=True))
@@ -59,7 +59,7 @@ class AtCluster:
         ready = Phase.objects.startable().filter(run__target=target_id).values_list("pk", flat=True)
         started = _patience.each(_may_start(list(ready)), start_phase)
         seen = _patience.each(to_look_at(Phase.objects.in_work().filter(run__target=target_id)), look_at_progress)
-        seen += _patience.each(lost_phases(target_id), conclude_lost)
+        seen += _patience.each(unsettled_phases(target_id), settle_end)
         return started + seen + _patience.each(due_exports(target_id), export_state)
 
 
@@ -82,7 +82,7 @@ def _key(pk: int) -> str:
 
 
 def _half_stopped() -> list[int]:
-    phases = Phase.objects.filter(state=PhaseState.RUNNING, run__state=RunState.CANCELLED)
+    phases = Phase.objects.at_work().filter(run__state=RunState.CANCELLED)
     rows = list(phases.values_list("run_id", "uuid"))
     if not rows:
         return []

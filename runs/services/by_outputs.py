@@ -1,61 +1,114 @@
-"""Phases that are done by what lies on disk, where nobody can say how their job ended."""
+"""Phases whose job has left the queue, and nobody knows how it ended: what lies on disk says whether they are done."""
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 
 from jobs.models import Job
 from jobs.states import JobState
 from record.logkeys import about
-from runs.models import Phase
+from runs.models import Phase, Run
 from runs.pipeline.spec import spec_of
 from runs.services.board import Board, lock_run
 from runs.services.ending import conclude
 from runs.services.engine import advance
-from runs.services.looking import is_proof, look_at
+from runs.services.looking import Gathered, is_proof, look_at
+from runs.services.moves import move
 from runs.services.steps import PURPOSE
 from runs.states import PhaseState, RunState
 
 
-def lost_phases(target_id: int) -> list[int]:
-    """Keys of running phases whose last job is lost, and whose items were all there when they were counted last."""
-    jobs = Job.objects.filter(target_id=target_id, state=JobState.LOST, purpose=PURPOSE).values("subject_uuid")
-    waiting = Phase.objects.filter(uuid__in=jobs, state=PhaseState.RUNNING, run__archived_at=None)
-    return list(waiting.filter(items_done__gte=F("items_total")).order_by("pk").values_list("pk", flat=True))
+def unsettled_phases(target_id: int) -> list[int]:
+    """Keys of the phases of a target whose state and their job's don't fit, or whose outputs may say more by now.
+
+    Those that run with a lost job; those that rest, and whose items were all there when they were counted last, or
+    whose job is heard of again.
+    """
+    jobs = Job.objects.live().filter(target_id=target_id, purpose=PURPOSE)
+    lost = Q(uuid__in=jobs.filter(state=JobState.LOST).values("subject_uuid"))
+    heard_of = Q(uuid__in=jobs.exclude(state=JobState.LOST).values("subject_uuid"))
+    phases = Phase.objects.filter(run__target=target_id, run__archived_at=None).exclude(run__state=RunState.CANCELLED)
+    running = phases.filter(lost, state=PhaseState.RUNNING)
+    resting = phases.awaiting_end().filter(heard_of | Q(lost, items_done__gte=F("items_total")))
+    return list((running | resting).order_by("pk").values_list("pk", flat=True))
 
 
-def conclude_lost(phase_id: int) -> bool:
-    """Conclude a phase whose job is lost, if its outputs are complete; else it goes on waiting. Whether it did.
+def settle_end(phase_id: int) -> bool:
+    """Bring a phase to where its job is; whether it moved.
 
-    The job itself stays lost: what is heard of it later still counts for it, and changes nothing of the phase. Raises
-    AdapterError where the folder can't be read at the moment.
+    With a lost job it becomes verifying and rests, until its outputs are complete (then it is done), the job is heard
+    of again (then it runs), or the job's end becomes known. The job itself stays lost: what is heard of it later still
+    counts for it, and changes nothing of a phase that is done. Raises AdapterError where the folder can't be read at
+    the moment.
     """
     phase = Phase.objects.with_run().filter(pk=phase_id).first()
     if phase is None:
         return False
     with about(run=phase.run.uuid, target=phase.run.target.name):
-        if _lost_job(phase) is None:
+        moved = _follow_job(phase)
+        gathered = _proof(phase)
+        return (gathered is not None and _conclude(phase, gathered)) or moved
+
+
+def _follow_job(phase: Phase) -> bool:
+    """Rest where the job is lost, run where it is heard of again; whether the phase moved."""
+    with transaction.atomic():
+        board = Board.of_phase(_lock(phase), phase.pk)
+        current = board.find(phase.pk)
+        job = _live_job(current) if current else None
+        if current is None or job is None or board.run.state == RunState.CANCELLED:
             return False
-        spec = spec_of(phase.run.snapshot)
-        gathered = look_at(phase, spec)
-        if not is_proof(spec.by_key[phase.key], gathered.finding):
-            return False
-        with transaction.atomic():
-            run = lock_run(phase.run_id)
-            board = Board.at_hand(run)
-            current = board.find(phase.pk)
-            job = _lost_job(current) if current else None
-            if current is None or job is None or run.state == RunState.CANCELLED or current.attempt != phase.attempt:
-                return False
-            message = f"{current.named}: nobody can say how job {job.native_id} ended, and its outputs are all there"
-            conclude(current, gathered, message=message)
-            advance(run, board)
+        lost = job.state == JobState.LOST
+        if lost and current.state == PhaseState.RUNNING:
+            why = f"Job {job.native_id} has left the queue, and nobody can say how it ended."
+            move(current, "await_end", message=f"{current.named}: {why}", reason=f"{why} {_what_then(current, job)}")
+            return True
+        if not lost and current.awaits_end:
+            move(current, "go_on", message=f"{current.named}: job {job.native_id} is heard of again", reason="")
+            return True
+    return False
+
+
+def _what_then(phase: Phase, job: Job) -> str:
+    if _is_last_step(phase, job):
+        return "It is done once its outputs are all there; until then it waits for word of the job, or for a person."
+    return "It waits for word of the job, or for a person: another script comes after it."
+
+
+def _proof(phase: Phase) -> Gathered | None:
+    """What lies on disk, where it proves that a phase with a lost job is done."""
+    job = _live_job(phase)
+    if job is None or job.state != JobState.LOST or not _is_last_step(phase, job):
+        return None
+    spec = spec_of(phase.run.snapshot)
+    gathered = look_at(phase, spec)
+    return gathered if is_proof(spec.by_key[phase.key], gathered.finding) else None
+
+
+def _conclude(phase: Phase, gathered: Gathered) -> bool:
+    with transaction.atomic():
+        run = _lock(phase)
+        board = Board.at_hand(run)
+        current = board.find(phase.pk)
+        job = _live_job(current) if current else None
+        if current is None or job is None or job.state != JobState.LOST or run.state == RunState.CANCELLED:
+            return False  # while it was looked at, something else was heard of it
+        message = f"{current.named}: nobody can say how job {job.native_id} ended, and its outputs are all there"
+        conclude(current, gathered, message=message)
+        advance(run, board)
     return True
 
 
-def _lost_job(phase: Phase) -> Job | None:
-    """The lost job of the phase's last step, while the phase waits for it."""
-    if phase.state != PhaseState.RUNNING:
+def _lock(phase: Phase) -> Run:
+    return lock_run(phase.run_id)
+
+
+def _live_job(phase: Phase) -> Job | None:
+    """The job whose end the phase waits for."""
+    if not phase.is_at_work:
         return None
-    last = len(spec_of(phase.run.snapshot).by_key[phase.key].scripts) - 1
-    jobs = Job.objects.filter(subject_uuid=phase.uuid, attempt=phase.attempt, step=last, state=JobState.LOST)
+    jobs = Job.objects.live().filter(subject_uuid=phase.uuid, attempt=phase.attempt, purpose=PURPOSE)
     return jobs.order_by("-id").first()
+
+
+def _is_last_step(phase: Phase, job: Job) -> bool:
+    return job.step == len(spec_of(phase.run.snapshot).by_key[phase.key].scripts) - 1

@@ -21,7 +21,7 @@ from runs.services.moves import fail_phase, move
 from runs.services.series import add_series
 from runs.services.steps import plan_step
 from runs.services.verify import Finding, describe_problems
-from runs.states import Completion, PhaseState, RunState
+from runs.states import Completion, RunState
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +74,8 @@ class StepEnded:
         elif job.state != JobState.SUCCEEDED:
             fail_phase(phase, _why_failed(job))
         elif job.step + 1 < len(board.spec_for(phase).scripts):
+            if phase.awaits_end:
+                move(phase, "go_on", reason="")
             if run.state == RunState.RUNNING:
                 _go_on(board, phase, job.step + 1)
         else:
@@ -90,8 +92,8 @@ def _go_on(board: Board, phase: Phase, step: int) -> None:
 
 
 def is_current(phase: Phase, job: Job) -> bool:
-    """Whether the phase waits for this job: it runs, and the job is of its present attempt."""
-    return phase.state == PhaseState.RUNNING and phase.attempt == job.attempt
+    """Whether the phase waits for this job: it is at work, and the job is of its present attempt."""
+    return phase.is_at_work and phase.attempt == job.attempt
 
 
 def conclude(phase: Phase, gathered: Gathered, *, message: str = "") -> None:
@@ -134,7 +136,7 @@ def settle_stopped(run_id: int) -> None:
     run = lock_run(run_id)
     with about(run=run.uuid):
         for phase in Board.load(run).phases:
-            if phase.state == PhaseState.RUNNING and not Job.objects.live().filter(subject_uuid=phase.uuid).exists():
+            if phase.is_at_work and not Job.objects.live().filter(subject_uuid=phase.uuid).exists():
                 move(phase, "stop", reason="Stopped: the run was cancelled.", ended_at=timezone.now())
 
 

@@ -78,8 +78,10 @@ def _go_on_after_gate(board: Board, index: int) -> int:
 
 
 def _conclude(board: Board, index: int) -> int:
-    """Outputs verified: ask the first gate after the phase, or be done."""
+    """Outputs verified: ask the first gate after the phase, or be done. One that awaits a job's end goes on waiting."""
     phase = board.phases[index]
+    if phase.awaits_end:
+        return 0
     if gate := next_gate(board.spec, phase, "after"):
         ask_gate(phase, gate)
     else:
