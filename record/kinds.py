@@ -52,6 +52,8 @@ KINDS: dict[str, Kind] = {
     "run.reopen": Kind("run reopened", notable=True),
     "run.archive": Kind("run archived"),
     "run.add_species": Kind("species added to a run", notable=True),
+    "run.drop_species": Kind("species dropped from a run", notable=True),
+    "run.bring_species_back": Kind("dropped species brought back to a run", notable=True),
     "run.import_state": Kind("run taken up from a lab's state file", notable=True),
     "run.export_state": Kind("run's state file begun to be written, or no more"),
     "run.keep_state_file": Kind("state file changed by others, kept and taken over"),

@@ -6,7 +6,7 @@ from typing import Any
 
 from record.access import Ability
 from record.services import Author
-from runs.models import Phase, Run, TiltSeries
+from runs.models import Phase, Run, Species, TiltSeries
 from runs.services.control import (
     archive_run,
     cancel_run,
@@ -16,6 +16,7 @@ from runs.services.control import (
     run_again_from,
     skip_phase,
 )
+from runs.services.dropping import bring_species_back, drop_species
 from runs.services.export import write_state_file
 from runs.services.series import exclude_series, include_series
 from runs.services.staging import open_staging, restore_staging, stage_gates_again
@@ -174,7 +175,32 @@ SERIES_ACTIONS = {
 }
 
 
-def offered(actions: dict[str, Action], row: Run | Phase | TiltSeries, abilities: set[str]) -> list[Action]:
+SPECIES_ACTIONS = {
+    each.verb: each
+    for each in [
+        Action(
+            "drop",
+            "Drop",
+            "The run goes on without this species: its jobs are cancelled, its open gates withdrawn, and what its lane "
+            "has not done is skipped. What joined the lanes with it becomes stale. A reason is owed.",
+            drop_species,
+            lambda species: species.dropped_by_id is None,
+            ability=Ability.DECIDE,
+            danger=True,
+        ),
+        Action(
+            "bring-back",
+            "Bring back",
+            "The species' lane goes on where it stopped; what joined the lanes without it becomes stale.",
+            bring_species_back,
+            lambda species: species.dropped_by_id is not None,
+            ability=Ability.DECIDE,
+        ),
+    ]
+}
+
+
+def offered(actions: dict[str, Action], row: Run | Phase | TiltSeries | Species, abilities: set[str]) -> list[Action]:
     """The actions that fit the row's state and that somebody with these abilities may take."""
     run = row if isinstance(row, Run) else row.run
     if run.archived_at is not None:

@@ -1,5 +1,6 @@
 """The API of pipelines, runs, phases and tilt series: reading them, and what people do to them."""
 
+from collections.abc import Callable
 from typing import Any
 
 from django.db.models import QuerySet
@@ -13,7 +14,7 @@ from rest_framework.response import Response
 
 from jobs.models import Target
 from record.access import visible
-from record.errors import ConductorError
+from record.errors import BadInput, ConductorError
 from record.models import Decision, Lab
 from record.rest import (
     Command,
@@ -32,6 +33,7 @@ from runs.pipeline.snapshot import check_pipeline_folder
 from runs.progress import Estimate, estimate
 from runs.services import control
 from runs.services.create import create_run
+from runs.services.dropping import bring_species_back, drop_species
 from runs.services.export import write_state_file
 from runs.services.preflight import probe_run
 from runs.services.series import exclude_series, include_series
@@ -99,9 +101,13 @@ class PipelineViewSet(LabReadOnly):
 
 
 class SpeciesOutput(serializers.ModelSerializer[Species]):
+    dropped_by = serializers.SlugRelatedField[Decision](
+        slug_field="uuid", read_only=True, allow_null=True, help_text="uuid of the decision that dropped it"
+    )
+
     class Meta:
         model = Species
-        fields = ["label", "conf", "position"]
+        fields = ["label", "conf", "position", "dropped_by"]
 
 
 class PhaseOutput(serializers.ModelSerializer[Phase]):
@@ -231,7 +237,7 @@ class RunViewSet(Repeatable, LabReadOnly):
     queryset = (
         Run.objects.select_related("lab", "target", "created_by", "snapshot__pipeline")
         .defer("snapshot__spec")
-        .prefetch_related("species")
+        .prefetch_related("species__dropped_by")
         .order_by("-id")
     )
     serializer_class = RunOutput
@@ -447,6 +453,10 @@ class SpeciesInput(ReasonInput):
     values = serializers.DictField(default=dict, help_text="values of its conf that differ from the pipeline's")
 
 
+class NamedSpeciesInput(ReasonInput):
+    label = serializers.CharField(max_length=200, help_text="of one of the run's species")  # type: ignore[assignment]
+
+
 class AddSpecies(RunCommand):
     """Give a run another species: a lane of its own, on the tomograms that are there."""
 
@@ -457,6 +467,34 @@ class AddSpecies(RunCommand):
 
     def carry_out(self, found: Run, author: Author, **given: Any) -> None:
         add_species(run=found, author=author, **given)
+
+
+class SpeciesCommand(RunCommand):
+    """A decision about one of a run's species."""
+
+    scope = "decide"
+    input_class = NamedSpeciesInput
+    do: Callable[..., Any]
+
+    def carry_out(self, found: Run, author: Author, **given: Any) -> None:
+        species = found.species.filter(label=given["label"]).first()
+        if species is None:
+            raise BadInput(f"Run {found.name} has no species {given['label']}.")
+        type(self).do(species=species, author=author, reason=given["reason"])
+
+
+class DropSpecies(SpeciesCommand):
+    """Go on without a species; what its lane has not done is skipped. A reason is owed."""
+
+    operation = "runs_drop_species"
+    do = staticmethod(drop_species)
+
+
+class BringSpeciesBack(SpeciesCommand):
+    """Take a dropped species along again, where its lane stopped."""
+
+    operation = "runs_bring_species_back"
+    do = staticmethod(bring_species_back)
 
 
 class PhaseCommand(Command):
@@ -550,6 +588,8 @@ commands = [
     path("runs/<int:pk>/archive/", Archive.as_view(), name="run-archive"),
     path("runs/<int:pk>/probe/", Probe.as_view(), name="run-probe"),
     path("runs/<int:pk>/species/", AddSpecies.as_view(), name="run-species"),
+    path("runs/<int:pk>/drop-species/", DropSpecies.as_view(), name="run-drop-species"),
+    path("runs/<int:pk>/bring-species-back/", BringSpeciesBack.as_view(), name="run-bring-species-back"),
     path("runs/<int:pk>/conf/", SetConf.as_view(), name="run-conf"),
     path("runs/<int:pk>/state-file/", StateFile.as_view(), name="run-state-file"),
     path("phases/<int:pk>/check/", Check.as_view(), name="phase-check"),

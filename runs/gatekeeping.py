@@ -120,10 +120,11 @@ def _reject(board: Board, phase: Phase, gate: Gate, decision: Decision) -> None:
             decision=decision,
             ended_at=None,
         )
-    fail_phase(phase, reason, gate_asked="")
+    fail_phase(phase, reason, gate_asked="", rejected_by=decision)
     if done:
         later = [each for each in board.dependents(phase) if each.state == PhaseState.DONE]
         mark_stale(later, decision, f"{phase.named} was rejected since")
+    advance(board.run)  # other lanes don't wait for it any more
 
 
 _OUTCOMES = {APPROVE: _approve, SEND_BACK: _send_back, REJECT: _reject}

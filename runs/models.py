@@ -9,7 +9,7 @@ from django.utils import timezone
 from jobs.models import Target
 from record.models import Decision, Identified, Lab
 from record.services import Subject
-from runs.querysets import PhaseQuerySet, RunQuerySet
+from runs.querysets import PhaseQuerySet, RunQuerySet, SpeciesQuerySet
 from runs.states import Completion, PhaseState, RunState
 
 TITLE_CHARS = 80  # of a phase's title, in sentences
@@ -110,6 +110,9 @@ class Species(models.Model):
     label = models.CharField(max_length=32)
     conf = models.JSONField(default=dict, help_text="values of its species conf that differ from the pipeline's")
     position = models.PositiveIntegerField(default=0)
+    dropped_by = models.ForeignKey(Decision, null=True, blank=True, on_delete=models.PROTECT, related_name="dropped")
+
+    objects = SpeciesQuerySet.as_manager()
 
     class Meta:
         verbose_name_plural = "species"
@@ -195,6 +198,13 @@ class Phase(Identified):
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True, help_text="when its work ended; a gate after it may still wait")
     reason = models.CharField(max_length=2000, blank=True, help_text="why it failed or was skipped, in words")
+    rejected_by = models.ForeignKey(
+        Decision,
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="rejected",
+        help_text="why it failed, where that was a person's no: other lanes don't wait for it",
+    )
     stale_since = models.DateTimeField(null=True)
     stale_by = models.ForeignKey(Decision, null=True, on_delete=models.PROTECT, related_name="made_stale")
 
@@ -212,6 +222,11 @@ class Phase(Identified):
 
     def __str__(self) -> str:
         return self.named
+
+    @property
+    def is_rejected(self) -> bool:
+        """Whether it failed because what it made was rejected at a gate."""
+        return self.state == PhaseState.FAILED and self.rejected_by_id is not None
 
     @property
     def label(self) -> str:

@@ -10,7 +10,7 @@ from jobs.reading import Piece, show_tail
 from record.access import Ability, Actor, can
 from record.kinds import KINDS
 from record.models import Event
-from runs.actions import PHASE_ACTIONS, RUN_ACTIONS, SERIES_ACTIONS, offered
+from runs.actions import PHASE_ACTIONS, RUN_ACTIONS, SERIES_ACTIONS, SPECIES_ACTIONS, offered
 from runs.lanes import draw_bands, latest_iterations
 from runs.models import Phase, Run
 from runs.pipeline.spec import spec_of
@@ -69,6 +69,7 @@ def run_page(run: Run, user: Actor) -> dict[str, Any]:
             .order_by("-id")[:EVENTS_SHOWN]
         ),
         "series": [(each, offered(SERIES_ACTIONS, each, abilities)) for each in _with_run(series, run)],
+        "species": [(each, offered(SPECIES_ACTIONS, each, abilities)) for each in _with_run(_species(run), run)],
         "excluded": sum(each.excluded_by_id is not None for each in series),
         "actions": offered(RUN_ACTIONS, run, abilities),
         "may_add_species": may_add_species(run, abilities),
@@ -153,6 +154,10 @@ def outputs_of(phase: Phase) -> list[tuple[str, list[str], int]]:
 def abilities_of(user: Actor, lab_id: int) -> set[str]:
     """What the person can do in the lab."""
     return {ability for ability in Ability if can(user, ability, lab_id)}
+
+
+def _species(run: Run) -> list[Any]:
+    return list(run.species.select_related("dropped_by"))
 
 
 def _with_run(series: list[Any], run: Run) -> list[Any]:

@@ -18,6 +18,12 @@ class RunQuerySet(models.QuerySet[Any]):
         return self.current().filter(state__in=[RunState.RUNNING, RunState.PAUSED])
 
 
+class SpeciesQuerySet(models.QuerySet[Any]):
+    def taking_part(self) -> "SpeciesQuerySet":
+        """Not dropped from their run."""
+        return self.filter(dropped_by=None)
+
+
 class PhaseQuerySet(models.QuerySet[Any]):
     def startable(self, host: Any = None) -> "PhaseQuerySet":
         """Ready, in runs that are running and not archived, within reach of `host`; the oldest run first."""
@@ -33,11 +39,17 @@ class PhaseQuerySet(models.QuerySet[Any]):
         return self.filter(~models.Q(state=PhaseState.DONE) | models.Q(again=True))
 
     def at_hand(self) -> "PhaseQuerySet":
-        """Those ahead but for the pending ones that need another pending one: these can't go on before that has."""
-        needs = self.model.needs.through.objects.filter(from_phase=models.OuterRef("pk"))
-        return self.ahead().exclude(
-            models.Exists(needs.filter(to_phase__state=PhaseState.PENDING)), state=PhaseState.PENDING
+        """Those ahead but for the pending ones that need another pending one: these can't go on before that has.
+
+        What joins the lanes may go on without one of them, so that only shared phases can keep it off.
+        """
+        needs = self.model.needs.through.objects.filter(
+            from_phase=models.OuterRef("pk"), to_phase__state=PhaseState.PENDING
         )
+        waits = models.Exists(needs.filter(to_phase__species=None)) | models.Q(
+            models.Exists(needs), species__isnull=False
+        )
+        return self.ahead().exclude(waits, state=PhaseState.PENDING)
 
     def in_work(self) -> "PhaseQuerySet":
         """Waiting for the end of a job, in runs that are not archived."""

@@ -26,6 +26,8 @@ urlpatterns = [
     path("phases/<int:pk>/skip/", views.act_on_phase, {"verb": "skip"}, name="skip"),
     path("phases/<int:pk>/again/", views.act_on_phase, {"verb": "again"}, name="again"),
     path("phases/<int:pk>/stage/", views.act_on_phase, {"verb": "stage"}, name="stage"),
+    path("species/<int:pk>/drop/", views.act_on_species, {"verb": "drop"}, name="drop"),
+    path("species/<int:pk>/bring-back/", views.act_on_species, {"verb": "bring-back"}, name="bring-back"),
     path("series/<int:pk>/exclude/", views.act_on_series, {"verb": "exclude"}, name="exclude"),
     path("series/<int:pk>/include/", views.act_on_series, {"verb": "include"}, name="include"),
 ]

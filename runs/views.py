@@ -15,9 +15,9 @@ from record.errors import BadInput, ConductorError, NotAllowed
 from record.forms import ReasonForm
 from record.models import Event
 from record.pages import live_page, page_author, page_of
-from runs.actions import PHASE_ACTIONS, RUN_ACTIONS, SERIES_ACTIONS, Action
+from runs.actions import PHASE_ACTIONS, RUN_ACTIONS, SERIES_ACTIONS, SPECIES_ACTIONS, Action
 from runs.forms import CONF, NewRunForm, RunFilter, SpeciesForm
-from runs.models import Phase, Pipeline, Run, TiltSeries
+from runs.models import Phase, Pipeline, Run, Species, TiltSeries
 from runs.page import phase_page, run_page
 from runs.pipeline.load import load_pipeline
 from runs.pipeline.spec import spec_of
@@ -237,6 +237,14 @@ def act_on_series(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
     rows = visible(TiltSeries.objects.select_related("run", "excluded_by"), request.user, lab="run__lab")
     row = get_object_or_404(rows, pk=pk)
     return _act(request, SERIES_ACTIONS[verb], "series", row, row.run, reverse("runs:detail", args=[row.run_id]))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def act_on_species(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
+    """Drop a species from its run, or bring it back."""
+    rows = visible(Species.objects.select_related("run", "dropped_by"), request.user, lab="run__lab")
+    row = get_object_or_404(rows, pk=pk)
+    return _act(request, SPECIES_ACTIONS[verb], "species", row, row.run, reverse("runs:detail", args=[row.run_id]))
 
 
 def _act(request: HttpRequest, action: Action, kind: str, row: Model, run: Run, back: str) -> HttpResponse:

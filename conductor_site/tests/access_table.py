@@ -75,6 +75,10 @@ GET    runs:skip               phase      302 404 403 200 403 200
 POST   runs:skip               phase      302 404 403 302 403 302
 GET    runs:again              phase      302 404 403 200 403 200
 POST   runs:again              failed_phase 302 404 403 302 403 302
+GET    runs:drop               species    302 404 403 403 200 200
+POST   runs:drop               species    302 404 403 403 409 409
+GET    runs:bring-back         species    302 404 403 403 200 200
+POST   runs:bring-back         species    302 404 403 403 409 409
 GET    runs:exclude            series     302 404 403 403 200 200
 POST   runs:exclude            series     302 404 403 403 302 302
 GET    runs:include            series     302 404 403 403 200 200
@@ -186,6 +190,8 @@ POST   api:run-archive         cancelled_run 401 404 403 200 403 200
 POST   api:run-probe           run        401 404 403 200 403 200
 POST   api:run-state-file      run        401 404 403 200 403 200
 POST   api:run-species         run        401 404 403 201 403 201
+POST   api:run-drop-species    run        401 404 403 403 409 409
+POST   api:run-bring-species-back run     401 404 403 403 409 409
 POST   api:run-conf            run        401 404 403 200 403 200
 POST   api:phase-check         phase      401 404 403 200 403 200
 POST   api:run-restore         run        401 404 403 409 403 409
@@ -242,6 +248,10 @@ BODIES: dict[str, dict[str, Any]] = {
     "runs:check-settings": {"lane": "", "conf_DIM": "64", "field": "conf_DIM"},
     "runs:species": {"label": "beta", "reason": "seen in the tomograms"},
     "api:run-species": {"label": "beta", "reason": "seen in the tomograms"},
+    "runs:drop": {"reason": "too few particles"},
+    "runs:bring-back": {"reason": "there are more"},
+    "api:run-drop-species": {"label": "alpha", "reason": "too few particles"},
+    "api:run-bring-species-back": {"label": "alpha", "reason": "there are more"},
     "runs:cancel": {"reason": "wrong data set"},
     "runs:skip": {"reason": "done by hand"},
     "runs:again": {"reason": "new fiducials"},

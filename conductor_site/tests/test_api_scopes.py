@@ -50,6 +50,8 @@ COMMANDS: dict[str, set[str]] = {
     "api:run-probe": {"operate"},
     "api:run-state-file": {"operate"},
     "api:run-species": {"operate"},
+    "api:run-drop-species": {"decide"},
+    "api:run-bring-species-back": {"decide"},
     "api:run-restore": {"operate"},
     "api:phase-stage": {"operate"},
     "api:phase-check": {"operate"},
@@ -133,6 +135,8 @@ FOR_PEOPLE = {
     "api:channel-try",
     "api:gate-delegate",
     "api:gate-reopen",
+    "api:run-drop-species",
+    "api:run-bring-species-back",
     "api:tilt-series-exclude",
     "api:tilt-series-include",
 }

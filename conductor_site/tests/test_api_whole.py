@@ -17,6 +17,8 @@ SAME = {
     "runs:settings": "api:run-conf",
     "runs:preflight": "api:run-probe",
     "runs:species": "api:run-species",
+    "runs:drop": "api:run-drop-species",
+    "runs:bring-back": "api:run-bring-species-back",
     "runs:export": "api:run-state-file",
     "runs:leave-alone": "api:run-state-file",
     "runs:stage": "api:phase-stage",

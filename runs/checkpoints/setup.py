@@ -63,7 +63,7 @@ class Setup(Checkpoint):
         answers, author = decision.statement.answers, author_of(decision)
         own = {name: value for name, value in answers.items() if LINK not in name}
         set_conf(run=run, values=own, author=author, reason=decision.statement.reason, decision=decision)
-        for species in run.species.all():
+        for species in run.species.taking_part():
             start = f"{species.label}{LINK}"
             values = {name[len(start) :]: value for name, value in answers.items() if name.startswith(start)}
             set_conf(
@@ -83,7 +83,7 @@ def _values(phase: Phase, spec: PipelineSpec) -> list[tuple[str, FieldSpec, str,
     for field in spec.fields:
         if not field.species:
             rows.append((field.key, field, own.get(field.key, ""), field.label))
-    for species in phase.run.species.all():
+    for species in phase.run.species.taking_part():
         rows += _species_values(phase, spec, species)
     return rows
 

@@ -62,7 +62,7 @@ def look_at_target(run: Run) -> list[Finding]:
     """Everything that the run's phases need there, looked at now; one thing that can't be looked at hides no other."""
     spec = spec_of(run.snapshot)
     values = dict(resolved_values(spec, run, None))
-    for species in run.species.all():
+    for species in run.species.taking_part():
         values = {**resolved_values(spec, run, species), **values}
     look = Look(run, spec, run.target, shell_for(run.target), values)
     findings = [*_folder(look), *_environments(look)]

@@ -1,6 +1,6 @@
 """A run's phases and what they need, read at once: the engine and the controls think on it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -43,8 +43,10 @@ def _locked_gates(root_uuid: Any) -> QuerySet[Gate, int]:
     return gates.select_for_update(no_key=True).values_list("pk", flat=True)
 
 
-def _needs(**conditions: Any) -> QuerySet[Any, tuple[int, int]]:
-    return Phase.needs.through.objects.filter(**conditions).values_list("from_phase_id", "to_phase_id")
+def _needs(**conditions: Any) -> QuerySet[Any, tuple[int, int, int | None]]:
+    """(phase's key, that of one which it needs, that of this one's species)."""
+    through = Phase.needs.through.objects.filter(**conditions)
+    return through.values_list("from_phase_id", "to_phase_id", "to_phase__species_id")
 
 
 _RUN = Prepared(_locked_run)
@@ -93,14 +95,15 @@ def refuse_archived(run: Run) -> None:
 class Board:
     """A run, its spec, its phases in order, and for each phase's key the phases it needs.
 
-    `blocked` are keys of phases that need one which is not on the board, as it can't be passed yet.
+    `missing` tells of phases that need some which are not on the board, as they can't be passed yet: in which lanes
+    these are (None: shared).
     """
 
     run: Run
     spec: PipelineSpec
     phases: list[Phase] = field(default_factory=list)
     needs: dict[int, list[Phase]] = field(default_factory=dict)
-    blocked: set[int] = field(default_factory=set)
+    missing: dict[int, set[int | None]] = field(default_factory=dict)
 
     @classmethod
     def load(cls, run: Run) -> "Board":
@@ -116,18 +119,18 @@ class Board:
         return cls._of(run, _PHASES_AT_HAND.all(run.pk), _NEEDS_AT_HAND.all(run.pk))
 
     @classmethod
-    def _of(cls, run: Run, phases: list[Phase], pairs: list[tuple[int, int]]) -> "Board":
+    def _of(cls, run: Run, phases: list[Phase], pairs: list[tuple[int, int, int | None]]) -> "Board":
         by_pk = {phase.pk: phase for phase in phases}
         for phase in phases:
             phase.run = run
         needs: dict[int, list[Phase]] = {phase.pk: [] for phase in phases}
-        blocked: set[int] = set()
-        for pk, needed in pairs:
+        missing: dict[int, set[int | None]] = {}
+        for pk, needed, species_id in pairs:
             if needed in by_pk:
                 needs[pk].append(by_pk[needed])
             else:
-                blocked.add(pk)
-        return cls(run, spec_of(run.snapshot), phases, needs, blocked)
+                missing.setdefault(pk, set()).add(species_id)
+        return cls(run, spec_of(run.snapshot), phases, needs, missing)
 
     @classmethod
     def of_phase(cls, run: Run, pk: int) -> "Board":
@@ -161,12 +164,31 @@ class Board:
     def is_free(self, phase: Phase) -> bool:
         """Whether everything that the phase needs has been passed and is not to be run again.
 
-        A phase that is skipped stands for what it needs itself: it may be skipped long before that is done.
+        A phase that is skipped stands for what it needs itself: it may be skipped long before that is done. What
+        joins the lanes doesn't wait for those of which something was rejected, as long as another takes part.
         """
-        return phase.pk not in self.blocked and all(
-            is_passed(needed) and (needed.state != PhaseState.SKIPPED or self.is_free(needed))
-            for needed in self.needs[phase.pk]
+        needs, missing = self.needs[phase.pk], self.missing.get(phase.pk, set())
+        rejected = set() if phase.species_id else self.rejected_lanes()
+        if rejected & (missing | {needed.species_id for needed in needs}):
+            if not self._has_other_lanes():
+                return False
+            needs = [needed for needed in needs if needed.species_id not in rejected]
+            missing = missing - rejected
+        return not missing and all(
+            is_passed(needed) and (needed.state != PhaseState.SKIPPED or self.is_free(needed)) for needed in needs
         )
+
+    def rejected_lanes(self) -> set[int | None]:
+        """Keys of the species in whose lane something was rejected at a gate, and not been done anew since."""
+        return {phase.species_id for phase in self.phases if phase.species_id and phase.is_rejected}
+
+    def _has_other_lanes(self) -> bool:
+        taking_part = Species.objects.filter(run=self.run).taking_part()
+        return taking_part.exclude(pk__in=self.rejected_lanes()).exists()
+
+    def without_dropped(self, phases: Iterable[Phase]) -> list[Phase]:
+        """Those of the phases that are not of a species which was dropped."""
+        return [phase for phase in phases if phase.species is None or phase.species.dropped_by_id is None]
 
     def is_finished(self) -> bool:
         return all(is_passed(phase) for phase in self.phases)

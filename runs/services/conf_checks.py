@@ -22,7 +22,7 @@ def refuse_impossible(
     Values of the run are checked with those of each species too, since these come on top.
     """
     faults: dict[str, str] = {}
-    for lane in [species] if species else [None, *run.species.all()]:
+    for lane in [species] if species else [None, *run.species.taking_part()]:
         faults |= lane_faults(spec, run, lane, conf, set(changed), of_run=species is None)
     if faults:
         raise BadInput(" ".join(dict.fromkeys(faults.values())), code="bad_conf", extra={"fields": faults})
@@ -71,7 +71,7 @@ def phase_faults(spec: PipelineSpec, run: Run, species: Species | None, phase: P
 
 
 def _collisions(spec: PipelineSpec, run: Run, species: Species) -> list[str]:
-    lanes = {each.label: resolved_values(spec, run, each) for each in run.species.all()}
+    lanes = {each.label: resolved_values(spec, run, each) for each in run.species.taking_part()}
     return [
         f"{' and '.join(labels)} would export into the same folder {folder}, where their particles would be mixed: "
         f"give each species a {EXPORT_FOLDER} of its own"

@@ -13,6 +13,7 @@ from runs.models import Phase, Run
 from runs.services.asking import mark_stale, refuse_while_applied, withdraw_gates
 from runs.services.board import Board, has_begun, lock_run, refuse_archived
 from runs.services.engine import advance
+from runs.services.joining import begun_without
 from runs.services.moves import move, move_run
 from runs.states import PHASE, PhaseState, RunState
 
@@ -75,18 +76,25 @@ def archive_run(*, run: Run, author: Author, reason: str = "") -> Decision:
 
 
 def retry_phase(*, phase: Phase, author: Author, reason: str = "") -> None:
-    """Try a failed phase again; its outputs stay, and the scripts go on with the items that are missing."""
+    """Try a failed phase again; its outputs stay, and the scripts go on with the items that are missing.
+
+    Where it had been rejected, and what joins the lanes has gone on without it, that is a decision, and makes it stale.
+    """
     with transaction.atomic():
         board, phase = _lock_phase(phase, author)
         _refuse_unless(
             phase.state == PhaseState.FAILED, f"{phase.named} is {phase.state}: only a failed one is retried."
         )
         message = _said(f"{phase.named}: tried again by {author.name}", reason)
+        without = _gone_on_without(board, phase)
+        decision = _decide(phase, author, "retry", reason) if without else None
         unasked = [gate for gate in board.spec.gates_at(phase.key, "before") if gate.key not in phase.gates_passed]
         if unasked or not board.is_free(phase):
-            move(phase, "reset", message=message, reason="", gate_asked="")
+            move(phase, "reset", message=message, decision=decision, reason="", gate_asked="")
         else:
-            move(phase, "retry", message=message, reason="", gate_asked="")
+            move(phase, "retry", message=message, decision=decision, reason="", gate_asked="")
+        if decision is not None:
+            mark_stale(without, decision, _without(phase))
         advance(board.run, board)
 
 
@@ -135,12 +143,14 @@ def reset_from(
 ) -> None:
     """Reset a phase and what depends on it, and go on; in the caller's transaction, with the run locked.
 
-    Done phases that depend on it stay done, marked stale, until what they need has been done anew.
+    Done phases that depend on it stay done, marked stale, until what they need has been done anew. What has gone on
+    without its lane, since something was rejected there, becomes stale and goes on.
     """
     run = board.run
+    without = _gone_on_without(board, phase)
     if run.state == RunState.DONE:
         move_run(run, "reopen", message=f"{run.name}: {phase.named} is {message}", decision=decision, ended_at=None)
-    later = list(board.dependents(phase))
+    later = [each for each in board.without_dropped(board.dependents(phase)) if each not in without]
     done = [each for each in later if each.state == PhaseState.DONE]
     begun = [each for each in later if each.state not in (PhaseState.DONE, PhaseState.SKIPPED, PhaseState.PENDING)]
     reset = [phase, *begun]
@@ -157,8 +167,20 @@ def reset_from(
             Phase.objects.filter(pk=each.pk).update(on_disk=False, afresh=not keep_outputs)
             each.on_disk, each.afresh = False, not keep_outputs
     mark_stale(done, decision, f"out of date, {phase.named} is {message}")
+    mark_stale(without, decision, _without(phase))
     withdraw_gates([phase, *later], author, f"{phase.named} is {message}", decision)
     advance(run, board)
+
+
+def _gone_on_without(board: Board, phase: Phase) -> list[Phase]:
+    """What joins the lanes and has begun without this phase's, since something was rejected there."""
+    if phase.species is None or phase.species_id not in board.rejected_lanes():
+        return []
+    return begun_without(board, phase.species)
+
+
+def _without(phase: Phase) -> str:
+    return f"begun without {phase.species}, whose lane goes on"
 
 
 def _cleared(phase: Phase, keep_outputs: bool) -> dict[str, object]:
@@ -207,7 +229,10 @@ def _lock_phase(phase: Phase, author: Author, *, ended_ok: bool = False) -> tupl
     if run.state == RunState.CANCELLED or (run.state == RunState.DONE and not ended_ok):
         raise InvalidTransition(f"Run {run.name} is {run.state}: its phases take no more commands.")
     board = Board.load(run)
-    return board, board.phase(phase.pk)
+    phase = board.phase(phase.pk)
+    if phase.species is not None and phase.species.dropped_by_id is not None:
+        raise InvalidTransition(f"The species {phase.species} was dropped from run {run.name}: bring it back first.")
+    return board, phase
 
 
 def _decide(phase: Phase, author: Author, verdict: str, reason: str) -> Decision:

@@ -108,7 +108,8 @@ def _before(shell: Shell, run: Run) -> tuple[dict[str, Any], str]:
 def state_now(run: Run) -> Now:
     """The run as its state file tells it."""
     spec = spec_of(run.snapshot)
-    phases = list(Phase.objects.filter(run=run).select_related("species").order_by("position", "species__position"))
+    rows = Phase.objects.filter(run=run, species__dropped_by=None)  # a dropped species is none of the run's any more
+    phases = list(rows.select_related("species").order_by("position", "species__position"))
     ids = _native_ids(run)
     lanes: dict[str, dict[str, Work]] = {}
     for phase in phases:
@@ -119,7 +120,7 @@ def state_now(run: Run) -> Now:
         uuid=str(run.uuid),
         work_dir=run.work_dir,
         pipeline_conf=f"{run.work_dir}/{PIPELINE_FOLDER}/pipeline.conf",
-        species=[each.label for each in run.species.all()],
+        species=[each.label for each in run.species.taking_part()],
         lanes=lanes,
         passed=_passed(run, spec, phases),
         excluded=series_names(run).excluded,

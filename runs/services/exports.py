@@ -19,7 +19,7 @@ def species_for(phase: Phase, spec: PhaseSpec) -> Species | None:
     """
     if phase.species is not None or not spec.joins:
         return phase.species
-    lanes = Species.objects.filter(run=phase.run_id)
+    lanes = Species.objects.filter(run=phase.run_id).taking_part()
     arrived = lanes.filter(phases__needed_by=phase, phases__state=PhaseState.DONE)
     return arrived.first() or lanes.first()
 

@@ -33,5 +33,6 @@ def move_run(run: Run, event: str, *, message: str = "", decision: Decision | No
 
 
 def fail_phase(phase: Phase, reason: str, **changes: Any) -> None:
-    """The phase failed, for a reason in words."""
+    """The phase failed, for a reason in words; `rejected_by`: the decision, where it failed by that."""
+    changes.setdefault("rejected_by", None)
     move(phase, "fail", message=f"{phase.named} failed: {reason}", reason=reason, ended_at=timezone.now(), **changes)

@@ -50,12 +50,31 @@ def _row(run: Run, lane: Species | None, phase: PhaseSpec, position: int, *, wan
 
 
 def _pairs(spec: PipelineSpec, phases: list[Phase]) -> Iterator[tuple[Phase, Phase]]:
-    """(phase, one that it needs): in its own lane, or shared; a shared phase needs those of every lane."""
+    """(phase, one that it needs): in its own lane, or shared; a shared phase needs those of every lane.
+
+    What comes after a phase that joins the lanes needs its own lane's as well: the others may go on without this one.
+    """
     by_key: dict[str, list[Phase]] = {}
     for phase in phases:
         by_key.setdefault(phase.key, []).append(phase)
     for phase in phases:
-        for key in spec.by_key[phase.key].needs:
+        keys = needed_keys(spec, phase.key) if phase.species_id else spec.by_key[phase.key].needs
+        for key in keys:
             for needed in by_key.get(key, []):
                 if phase.species_id is None or needed.species_id in (None, phase.species_id):
                     yield phase, needed
+
+
+def needed_keys(spec: PipelineSpec, key: str) -> list[str]:
+    """Keys of what a phase of a lane needs: what the spec says, and what shared phases among these need of its lane."""
+    found = dict.fromkeys(spec.by_key[key].needs)
+    ahead = [each for each in found if not spec.by_key[each].per_species]
+    seen = set(ahead)
+    while ahead:
+        for each in spec.by_key[ahead.pop()].needs:
+            if spec.by_key[each].per_species:
+                found.setdefault(each)
+            elif each not in seen:
+                seen.add(each)
+                ahead.append(each)
+    return list(found)

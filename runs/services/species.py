@@ -14,23 +14,23 @@ from runs.conf.placeholders import is_placeholder
 from runs.derive.checks import findings
 from runs.derive.collisions import shared_folders
 from runs.derive.graph import with_derived
-from runs.models import Phase, Run, Species
+from runs.models import Run, Species
 from runs.pipeline.spec import PipelineSpec, spec_of
 from runs.services.asking import mark_stale
 from runs.services.board import Board, lock_run, refuse_archived
 from runs.services.conf_values import check_species_conf, own_of
 from runs.services.engine import advance
+from runs.services.joining import begun_without
 from runs.services.moves import move_run
 from runs.services.naming import clean_labels
 from runs.services.phases import insert_phases, wanted_phases
 from runs.services.values import resolved_values, species_defaults
 from runs.services.verify import MRC_HEADER_BYTES, mrc_faults, mrc_sides
-from runs.states import PhaseState, RunState
+from runs.states import RunState
 
 NEEDED = ("DIAMETER", "TEMPLATE_INVERT", "NUM_CANDIDATES")  # of those, what the pipeline's species conf knows
 OFFERED = ("INPUT_MRC", "MAP_ANGPIX", *NEEDED, "DATADIR")
 FLAGS = frozenset({"0", "1", "true", "false", "yes", "no"})
-_USED = (PhaseState.RUNNING, PhaseState.VERIFYING, PhaseState.CHECKPOINT, PhaseState.DONE)
 
 
 def add_species(
@@ -167,10 +167,12 @@ def _refuse(run: Run, author: Author) -> None:
 
 def _check_free(spec: PipelineSpec, run: Run, label: str, conf: Mapping[str, str]) -> None:
     """BadInput where the run has the species already, or another one that exports into the same folder."""
-    others = list(run.species.all())
-    if any(other.label == label for other in others):
+    there = run.species.filter(label=label).first()
+    if there is not None and there.dropped_by_id is not None:
+        raise BadInput(f"Run {run.name} had the species {label}, which was dropped: bring it back on the run's page.")
+    if there is not None:
         raise BadInput(f"Run {run.name} has the species {label} already: change its values in the settings.")
-    lanes = [*others, Species(label=label, conf=dict(conf))]
+    lanes = [*run.species.taking_part(), Species(label=label, conf=dict(conf))]
     for folder, labels in shared_folders({each.label: resolved_values(spec, run, each) for each in lanes}).items():
         if label in labels:
             theirs = " and ".join(each for each in labels if each != label)
@@ -198,12 +200,5 @@ def _join(run: Run, spec: PipelineSpec, species: Species, author: Author, decisi
         message = f"{run.name}: reopened for the species {species.label}"
         move_run(run, "reopen", message=message, decision=decision, ended_at=None)
     board = Board.load(run)
-    mark_stale(_without_it(board, species), decision, f"the species {species.label} was added since")
+    mark_stale(begun_without(board, species), decision, f"the species {species.label} was added since")
     advance(run, board)
-
-
-def _without_it(board: Board, species: Species) -> list[Phase]:
-    """Phases over all species that have begun without this one, and what was done after them."""
-    lane = {phase.pk for phase in board.phases if phase.species_id == species.pk}
-    after = [phase for each in lane for phase in board.dependents(board.phase(each)) if phase.pk not in lane]
-    return list({phase.pk: phase for phase in after if phase.state in _USED}.values())

@@ -94,6 +94,7 @@ def _snapshot(board: Board) -> dict[str, Any]:
     return {
         "conf": board.run.conf,
         "species": {str(each.pk): each.conf for each in board.run.species.all()},
+        "dropped": {str(each.pk): each.dropped_by_id for each in board.run.species.all()},
         "excluded": {str(each.pk): each.excluded_by_id for each in board.run.tilt_series.all()},
         "phases": {str(phase.pk): _row(phase) for phase in phases},
     }
@@ -108,7 +109,8 @@ def _put_back_values(run: Run, before: dict[str, Any]) -> None:
     Run.objects.filter(pk=run.pk).update(conf=before["conf"])
     run.conf = before["conf"]
     for pk, conf in before["species"].items():
-        Species.objects.filter(pk=int(pk), run=run).update(conf=conf)
+        dropped_by = before.get("dropped", {}).get(pk)
+        Species.objects.filter(pk=int(pk), run=run).update(conf=conf, dropped_by=dropped_by)
 
 
 def _put_back_series(run: Run, excluded: dict[str, int | None], author: Author, decision: Decision) -> None:
