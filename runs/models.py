@@ -9,7 +9,7 @@ from django.utils import timezone
 from jobs.models import Target
 from record.models import Decision, Identified, Lab
 from record.services import Subject
-from runs.querysets import PhaseQuerySet, RunQuerySet, SpeciesQuerySet
+from runs.querysets import PhaseQuerySet, PreflightQuerySet, RunQuerySet, SpeciesQuerySet
 from runs.states import Completion, PhaseState, RunState
 
 TITLE_CHARS = 80  # of a phase's title, in sentences
@@ -89,18 +89,24 @@ class Run(Identified):
 
 
 class Preflight(models.Model):
-    """One look at a run's target: what the run's phases need there. The last one counts, earlier ones stay."""
+    """One look at a run's target: what the run's phases need there. The last one counts, earlier ones stay.
+
+    One that is still to be made has no `at`; the run's setup gate waits for it.
+    """
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="preflights")
-    at = models.DateTimeField(default=timezone.now)
+    at = models.DateTimeField(null=True, default=timezone.now, help_text="when it was made; null: it is still to be")
+    due_at = models.DateTimeField(null=True, help_text="when somebody may begin it; while somebody is at it, later")
     by_name = models.CharField(max_length=200, help_text="who had it looked at, as they were called then")
     findings = models.JSONField(default=list, help_text="see runs/preflight/findings.py")
+
+    objects = PreflightQuerySet.as_manager()
 
     class Meta:
         ordering = ["-id"]
 
     def __str__(self) -> str:
-        return f"{self.run} looked at {self.at:%Y-%m-%d %H:%M}"
+        return f"{self.run} looked at {self.at:%Y-%m-%d %H:%M}" if self.at else f"{self.run}, to be looked at"
 
 
 class Species(models.Model):

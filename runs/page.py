@@ -12,7 +12,7 @@ from record.kinds import KINDS
 from record.models import Event
 from runs.actions import PHASE_ACTIONS, RUN_ACTIONS, SERIES_ACTIONS, SPECIES_ACTIONS, offered
 from runs.lanes import draw_bands, latest_iterations
-from runs.models import Phase, Run
+from runs.models import Phase, Preflight, Run
 from runs.pipeline.spec import spec_of
 from runs.progress import Estimate, estimate
 from runs.states import PASSED, PhaseState, RunState
@@ -72,6 +72,7 @@ def run_page(run: Run, user: Actor) -> dict[str, Any]:
         "species": [(each, offered(SPECIES_ACTIONS, each, abilities)) for each in _with_run(_species(run), run)],
         "excluded": sum(each.excluded_by_id is not None for each in series),
         "actions": offered(RUN_ACTIONS, run, abilities),
+        "looking": run.state == RunState.RUNNING and Preflight.objects.planned().filter(run=run).exists(),
         "may_add_species": may_add_species(run, abilities),
         "final": is_final(run, phases, current),
     }

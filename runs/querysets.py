@@ -18,6 +18,22 @@ class RunQuerySet(models.QuerySet[Any]):
         return self.current().filter(state__in=[RunState.RUNNING, RunState.PAUSED])
 
 
+class PreflightQuerySet(models.QuerySet[Any]):
+    def made(self) -> "PreflightQuerySet":
+        """Those that have been made, the last one first."""
+        return self.exclude(at=None).order_by("-id")
+
+    def planned(self) -> "PreflightQuerySet":
+        """Those that are still to be made."""
+        return self.filter(at=None)
+
+    def due(self, now: Any, host: Any = None) -> "PreflightQuerySet":
+        """To be begun now, in runs that are running, within reach of `host` (or this one)."""
+        elsewhere = models.Q(run__target__kind="local") & ~models.Q(run__target__host=host or this_host())
+        runs = self.planned().filter(run__state=RunState.RUNNING, run__archived_at=None).exclude(elsewhere)
+        return runs.filter(due_at__lte=now).order_by("id")
+
+
 class SpeciesQuerySet(models.QuerySet[Any]):
     def taking_part(self) -> "SpeciesQuerySet":
         """Not dropped from their run."""

@@ -17,14 +17,14 @@ from record.models import Event
 from record.pages import live_page, page_author, page_of
 from runs.actions import PHASE_ACTIONS, RUN_ACTIONS, SERIES_ACTIONS, SPECIES_ACTIONS, Action
 from runs.forms import CONF, NewRunForm, RunFilter, SpeciesForm
-from runs.models import Phase, Pipeline, Run, Species, TiltSeries
+from runs.models import Phase, Pipeline, Preflight, Run, Species, TiltSeries
 from runs.page import phase_page, run_page
 from runs.pipeline.load import load_pipeline
 from runs.pipeline.spec import spec_of
 from runs.pixels_page import pixels_page
 from runs.services.conf_checks import told_about
 from runs.services.create import create_run
-from runs.services.preflight import last_findings, probe_run
+from runs.services.preflight import last_findings, last_look, probe_run
 from runs.services.settings import revert_conf, set_conf
 from runs.services.species import add_species, offered_values
 from runs.settings_page import changes_of, settings_forms
@@ -204,9 +204,10 @@ def preflight(request: HttpRequest, pk: int) -> HttpResponse:
     if request.method == "POST":
         probe_run(run=run, author=page_author(request))
         return redirect("runs:preflight", run.pk)
-    last = run.preflights.order_by("-id").first()
+    last = last_look(run)
+    waits = Preflight.objects.planned().filter(run=run).exists()
     may = run.archived_at is None and can(request.user, Ability.OPERATE, run.lab_id)
-    context = {"run": run, "last": last, "findings": last_findings(run), "may_look": may}
+    context = {"run": run, "last": last, "findings": last_findings(run), "may_look": may, "waits": waits}
     return render(request, "runs/preflight.html", context)
 
 

@@ -17,6 +17,7 @@ DUE = [
     "gates.sweep:apply_decided",
     "gates.sweep:prepare_due",
     "runs.sweep:settle_cancelled",
+    "runs.services.preflight:nudge_looks",
     "runs.sweep:start_made_ready",
     "runs.sweep:start_ready",
     "jobs.clusters:nudge_clusters",
@@ -45,6 +46,7 @@ OF_THIS_HOST = frozenset(
         "runs.sweep:start_made_ready",
         "runs.sweep:start_ready",
         "jobs.clusters:nudge_clusters",
+        "runs.services.preflight:nudge_looks",
         "runs.sweep:refresh_progress",
         "runs.sweep:export_states",
     }

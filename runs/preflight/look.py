@@ -19,6 +19,8 @@ from runs.preflight.tools import (
     FORK_MARK,
     HOMES,
     Home,
+    conda_lines,
+    environments_of,
     lookups,
     missing_partitions,
     version_in,
@@ -48,10 +50,16 @@ class Look:
     shell: Shell
     values: Mapping[str, str]
 
+    @property
+    def known(self) -> dict[str, str]:
+        """The values, without those that still hold what an example put there."""
+        return {name: value for name, value in self.values.items() if not is_placeholder(value)}
+
     def call(self, argv: list[str]) -> Completed:
         """A command as a job would run it: after the target's environment lines. AdapterError where it can't be."""
+        lines = [self.target.environment_lines.strip() or NO_LINES, conda_lines(self.known)]
         return self.shell.run(
-            after_lines(self.target.environment_lines.strip() or NO_LINES, argv),
+            after_lines("\n".join(line for line in lines if line), argv),
             env=environment_of(self.target),
             cwd="/",
             timeout_s=CALL_TIMEOUT_S,
@@ -133,7 +141,8 @@ def _tool(look: Look, tool: str, shut: frozenset[str]) -> Finding:
     """Where a tool is; `shut` are names of the environments that can't be used, where it may yet be."""
     home = HOMES.get(tool)
     asks = home.asks if home else ""
-    commands = lookups(tool, {name: value for name, value in look.values.items() if not is_placeholder(value)})
+    environments = [home.environment] if home else environments_of(look.spec, tool)
+    commands = lookups(tool, look.known, environments)
     for command in commands:
         done = look.call(command)
         path = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ""
@@ -141,16 +150,16 @@ def _tool(look: Look, tool: str, shut: frozenset[str]) -> Finding:
             inside = command[: command.index("/bin/bash")] if command[0] == "conda" else []
             version = _version(look, [*inside, path])
             return Finding(tool, tool, OK, f"{tool} is there.", asks=asks, found=path, version=version)
-    if home and home.environment in shut:
-        return Finding(
-            tool, tool, UNKNOWN, f"It may be in the environment {home.environment}, which can't be used yet."
-        )
+    if closed := next((name for name in environments if name in shut), ""):
+        return Finding(tool, tool, UNKNOWN, f"It may be in the environment {closed}, which can't be used yet.")
     where = f" by {asks}" if asks and commands else ""
-    remedy = _remedy(home)
+    remedy = _remedy(home, environments)
     return Finding(tool, tool, MISSING, f"{tool} is not found{where} on target {look.target.name}.", remedy, asks)
 
 
-def _remedy(home: Home | None) -> str:
+def _remedy(home: Home | None, environments: list[str]) -> str:
+    if home is None and environments:
+        return f"Install it in the environment that {environments[0]} names, or have the target's lines make it known."
     if home is None:
         return "Have the target's environment lines make it known."
     if home.asks == home.environment:

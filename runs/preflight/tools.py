@@ -1,7 +1,8 @@
 """Where the tools of the field are looked up, and how they say which version they are. Pure."""
 
 import re
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from runs.pipeline.spec import PipelineSpec
@@ -46,21 +47,38 @@ def wanted_environments(spec: PipelineSpec) -> list[str]:
     return list(dict.fromkeys(name for phase in spec.phases for name in phase.required_conda))
 
 
-def lookups(tool: str, values: Mapping[str, str]) -> list[list[str]]:
+def environments_of(spec: PipelineSpec, tool: str) -> list[str]:
+    """Names of the conf values that name the conda environments of the phases which require the tool, each once."""
+    phases = [phase for phase in spec.phases if tool in (*phase.required_tools, *phase.environment_tools)]
+    return list(dict.fromkeys(name for phase in phases for name in phase.required_conda))
+
+
+def conda_lines(values: Mapping[str, str]) -> str:
+    """Lines that make conda known as the field's scripts do: by the profile beside the folder CONDA_LIB."""
+    folder = values.get("CONDA_LIB", "")
+    if not folder:
+        return ""
+    profile = shlex.quote(f"{folder.rstrip('/')}/../etc/profile.d/conda.sh")
+    return f"[ ! -r {profile} ] || . {profile}"
+
+
+def lookups(tool: str, values: Mapping[str, str], environments: Sequence[str] = ()) -> list[list[str]]:
     """Commands that end with 0 and print the tool's path where it is found, one after the other; conf values filled in.
 
+    What has no home of its own is looked for on the path, then in the `environments` that these conf values name.
     Empty where no value says where to look.
     """
     home = HOMES.get(tool)
+    look = ["/bin/bash", "-c", 'command -v -- "$1"', "look", tool]
     if home is None:
-        return [["/bin/bash", "-c", 'command -v -- "$1"', "look", tool]]
+        return [look, *(within_environment(values[name], look) for name in environments if values.get(name))]
     found = []
     if folder := values.get(home.folder, ""):
         found.append(_executable(f"{folder.rstrip('/')}/{tool}"))
     if path := values.get(home.path, ""):
         found.append(_executable(path) if "/" in path else ["/bin/bash", "-c", 'command -v -- "$1"', "look", path])
     if name := values.get(home.environment, ""):
-        found.append(within_environment(name, ["/bin/bash", "-c", 'command -v -- "$1"', "look", tool]))
+        found.append(within_environment(name, look))
     return found
 
 

@@ -22,6 +22,7 @@ from runs.services.engine import advance
 from runs.services.folder import lay_out
 from runs.services.naming import clean_labels, clean_run_name
 from runs.services.phases import insert_phases
+from runs.services.preflight import plan_look
 from runs.services.replay import check_replay_folder
 from runs.services.values import species_defaults
 
@@ -199,6 +200,7 @@ def insert_run(
     for position, (label, values) in enumerate(species_values.items()):
         lanes.append(Species.objects.create(run=run, label=label, conf=values, position=position))
     insert_phases(run, spec, [None, *lanes], optional=optional)
+    plan_look(run)
     record_event(
         lab_id=run.lab_id,
         kind="run.create",

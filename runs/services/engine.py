@@ -8,12 +8,14 @@ from django.db import transaction
 from django.utils import timezone
 
 from jobs.wake import wake_on_commit
-from runs.models import Run
+from runs.models import Preflight, Run
 from runs.services.asking import ask_gate, next_gate
 from runs.services.board import Board, lock_run
 from runs.services.moves import move, move_run
 from runs.services.steps import plan_due_steps
 from runs.states import PhaseState, RunState
+
+SETUP = "setup"  # the protocol that asks for what is missing on the target
 
 
 def advance_run(run_id: int) -> int:
@@ -57,7 +59,10 @@ def _get_ready(board: Board, index: int) -> int:
     phase = board.phases[index]
     if not board.is_free(phase):
         return 0
-    if gate := next_gate(board.spec, phase, "before"):
+    gate = next_gate(board.spec, phase, "before")
+    if gate is not None and gate.protocol == SETUP and Preflight.objects.planned().filter(run=board.run).exists():
+        return 0  # what its target lacks is asked there, too
+    if gate is not None:
         ask_gate(phase, gate)
     else:
         move(phase, "make_ready")

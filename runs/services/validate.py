@@ -15,6 +15,7 @@ from runs.services.board import refuse_archived, series_names
 from runs.services.exports import species_for
 from runs.services.folder import write_files
 from runs.services.looking import look_at, look_for
+from runs.services.preflight import has_environment
 from runs.services.values import PIPELINE_FOLDER, species_file
 from runs.services.verify import Finding, describe_problems
 from runs.validation.report import Answer, Judgement, judge, parse_report
@@ -34,11 +35,11 @@ class Validation:
         return f"validate.sh: {in_words(self.theirs)}. Our own look: {in_words(self.ours)}."
 
 
-def validate_phase(*, phase: Phase, author: Author, reason: str = "", assume_env: bool = False) -> Validation:
+def validate_phase(*, phase: Phase, author: Author, reason: str = "") -> Validation:
     """Check a phase's outputs now, and note what was found as an event of the phase; its state stays as it is.
 
-    The run's conf files are written first, as before a start, since the lab's script reads them. With `assume_env` that
-    leaves out its environment: only where that was looked at before.
+    The run's conf files are written first, as before a start, since the lab's script reads them. That
+    script is told to take its environment for granted where a look at the target has found nothing against it.
     """
     if author.user is not None:
         require(author.user, Ability.OPERATE, phase.run.lab_id)
@@ -47,7 +48,7 @@ def validate_phase(*, phase: Phase, author: Author, reason: str = "", assume_env
     write_files(phase.run, spec, series_names(phase.run).excluded)
     started = has_started(phase, spec)
     found = Validation(
-        theirs=_unless_started(_ask_theirs(phase, spec, assume_env=assume_env), started),
+        theirs=_unless_started(_ask_theirs(phase, spec, assume_env=has_environment(phase.run)), started),
         ours=_unless_started(_look(phase, spec), started),
     )
     record_event(

@@ -19,8 +19,9 @@ from jobs.states import JOB, JobState
 from record.models import Door
 from record.services import Author
 from record.tests.factories import People
-from runs.models import Phase, Pipeline, Run
+from runs.models import Phase, Pipeline, Preflight, Run
 from runs.services.create import create_run
+from runs.services.preflight import look_first
 from runs.sweep import start_ready
 
 HEAD = """#!/bin/bash
@@ -166,7 +167,7 @@ class Bench:
         """Go on until nothing moves any more: start phases, run jobs, prepare and apply gates. Jobs that were run."""
         count = 0
         for _ in range(limit):
-            moved = start_ready() + prepare_due() + apply_decided()
+            moved = look_at_targets() + start_ready() + prepare_due() + apply_decided()
             ran = self.run_jobs()
             count += ran
             if not moved and not ran:
@@ -208,6 +209,12 @@ class Bench:
         gate.refresh_from_db()
         assert gate.state == GateState.APPLIED, gate.error
         return gate
+
+
+def look_at_targets() -> int:
+    """Make the looks at targets that runs wait for, as the task cluster would; how many there were."""
+    waiting = list(Preflight.objects.due(timezone.now()).values_list("run_id", flat=True))
+    return sum(look_first(run_id) for run_id in waiting)
 
 
 def begin_job(job: Job) -> None:

@@ -15,6 +15,7 @@ from record.models import Event
 from runs.models import Run, TiltSeries
 from runs.pipeline.load import load_pipeline
 from runs.qc.tests.realdata import REAL_MANIFEST
+from runs.services.preflight import last_findings
 from runs.states import RunState
 from runs.tests.factories import Bench, states
 from runs.tests.opus_et.folder import SPECIES, write_data, write_folder, write_tools
@@ -97,6 +98,7 @@ def test_from_phase_1_to_m(bench: Bench, folder: Path) -> None:
 
     run = Run.objects.get(pk=run.pk)
     assert run.state == RunState.DONE, reasons(run)
+    assert {each.status for each in last_findings(run)} == {"ok"}, "looked at by itself, before the settings were asked"
     assert TiltSeries.objects.get(name=EXCLUDED).excluded_by is not None
     check_outcome(Path(run.work_dir), SPECIES)
     check_jobs(run)

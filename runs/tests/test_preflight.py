@@ -1,24 +1,35 @@
 """What a run's phases need on its target: looked at on demand, kept with the run, asked at its setup gate."""
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import time_machine
 from django.test import Client
+from django.utils import timezone
 
 from gates.errors import InvalidAnswers
 from gates.models import Gate
 from gates.services import answer_gate
 from jobs.hosts import this_host
 from jobs.models import Cluster, Target
-from record.errors import NotAllowed
+from record.errors import AdapterError, NotAllowed
 from record.models import Door, Event
 from record.services import Author
 from runs.models import Phase, Preflight, Run
 from runs.preflight.findings import Finding
-from runs.preflight.tools import lookups, missing_partitions, version_in
+from runs.preflight.tools import conda_lines, lookups, missing_partitions, version_in
+from runs.services import preflight
 from runs.services.export import export_state, write_state_file
-from runs.services.preflight import last_findings, probe_run
+from runs.services.preflight import (
+    AGAIN_S,
+    has_environment,
+    last_findings,
+    look_first,
+    nudge_looks,
+    probe_run,
+)
 from runs.statefile.read import STATE_FILE
 from runs.tests.factories import FILES, HEAD, IMPORT, MANIFEST, OVERLAY, Bench, phase_of, states, write_pipeline
 
@@ -68,7 +79,7 @@ def run(bench: Bench, site: Path) -> Run:
         },
     )
     run = bench.begin(species=["alpha"])
-    bench.drive()
+    bench.drive()  # which looks at the target first
     return run
 
 
@@ -88,7 +99,7 @@ def answer(bench: Bench, verdict: str = "approve", **answers: object) -> None:
 
 
 def test_what_is_there_is_kept_with_its_version(bench: Bench, run: Run, site: Path) -> None:
-    found = probe(bench, run)
+    found = {each.key: each for each in last_findings(run)}
     assert {key: each.status for key, each in found.items()} == {
         "work_dir": "ok", "space": found["space"].status, "WARP_ENV": "ok", "PYTOM_ENV": "ok", "WarpTools": "ok",
         "AreTomo2": "missing", "headerPyTom": "ok", "warp_fork": "ok",
@@ -97,11 +108,14 @@ def test_what_is_there_is_kept_with_its_version(bench: Bench, run: Run, site: Pa
     assert found["WARP_ENV"].version == "3.11.7"
     assert found["headerPyTom"].found == f"{site}/envs/pytom/headerPyTom"
     event = Event.objects.get(kind="run.probe")
-    assert event.data["versions"]["WarpTools"] == "2.0.0" and "1 are missing" in event.message
+    assert (
+        "looked at by pipeline" in event.message
+        and event.data["versions"]["WarpTools"] == "2.0.0"
+        and "1 are missing" in event.message
+    )
 
 
 def test_what_is_missing_is_a_question_at_the_setup_gate(bench: Bench, run: Run, site: Path) -> None:
-    probe(bench, run)
     with pytest.raises(InvalidAnswers, match="ARETOMO_EXE"):
         answer(bench)
     answer(bench, ARETOMO_EXE=f"{site}/AreTomo2")
@@ -150,9 +164,53 @@ def test_mended_and_looked_at_again_it_opens(bench: Bench, run: Run, site: Path)
     answer(bench, ARETOMO_EXE=f"{site}/AreTomo2")
 
 
-def test_a_run_that_nobody_looked_at_asks_nothing_more(bench: Bench, run: Run) -> None:
-    assert last_findings(run) == []
-    answer(bench)
+def test_the_setup_gate_waits_for_the_first_look(bench: Bench, run: Run, client: Client) -> None:
+    other = bench.begin("other", species=["alpha"])
+    assert states(other)["1"] == "pending" and not Gate.objects.filter(root_uuid=other.uuid).exists()
+    client.force_login(bench.people.operator)
+    assert "It is being looked at" in client.get(f"/runs/{other.pk}/preflight/").content.decode()
+    assert "The target is being looked at" in client.get(f"/runs/{other.pk}/").content.decode()
+
+    assert nudge_looks() == 1 and nudge_looks() == 0, "while a task is at it, no other is begun"
+    assert look_first(other.pk) and not look_first(other.pk)
+    assert states(other)["1"] == "checkpoint"
+    assert Preflight.objects.get(run=other).by_name == "pipeline"
+    assert "The target is being looked at" not in client.get(f"/runs/{other.pk}/").content.decode()
+
+
+def test_a_look_of_which_nothing_came_is_begun_again(bench: Bench, run: Run) -> None:
+    bench.begin("other", species=["alpha"])
+    assert nudge_looks() == 1
+    with time_machine.travel(timezone.now() + timedelta(seconds=AGAIN_S + 1)):
+        assert nudge_looks() == 1
+
+
+def test_a_person_who_looks_is_quicker(bench: Bench, run: Run) -> None:
+    other = bench.begin("other", species=["alpha"])
+    probe(bench, other)
+    assert states(other)["1"] == "checkpoint" and Preflight.objects.get(run=other).by_name == "operator"
+    assert nudge_looks() == 0 and not look_first(other.pk)
+
+
+def test_a_target_that_cannot_be_asked_is_told_and_holds_up_nothing(
+    bench: Bench, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(run: Run) -> None:
+        raise AdapterError("The target can't be reached.", transient=True)
+
+    monkeypatch.setattr(preflight, "look_at_target", away)
+    other = bench.begin("other", species=["alpha"])
+    assert look_first(other.pk) and states(other)["1"] == "checkpoint"
+    assert [(each.status, each.message) for each in last_findings(other)] == [
+        ("unknown", "The target can't be reached.")
+    ]
+    assert has_environment(run) and not has_environment(other)
+
+
+def test_a_replay_and_a_pipeline_that_names_no_tools_need_no_look(bench: Bench, run: Run) -> None:
+    replay = bench.begin("replay", species=["alpha"], replay=True, work_dir=str(bench.folder / "site"))
+    plain = bench.begin("plain", pipeline=bench.add_pipeline(write_pipeline(bench.folder / "plain"), "plain"))
+    assert not Preflight.objects.filter(run__in=[replay, plain]).exists()
 
 
 def test_a_folder_that_cannot_be_written_stands_in_the_way(bench: Bench, run: Run) -> None:
@@ -192,7 +250,7 @@ def test_only_operators_look_and_looking_changes_nothing_else(bench: Bench, run:
 
 def test_the_page_and_the_api(bench: Bench, run: Run, client: Client) -> None:
     client.force_login(bench.people.operator)
-    assert "Nobody has looked yet" in client.get(f"/runs/{run.pk}/preflight/").content.decode()
+    assert "by pipeline" in client.get(f"/runs/{run.pk}/preflight/").content.decode()
     assert client.post(f"/runs/{run.pk}/preflight/").status_code == 302
     page = client.get(f"/runs/{run.pk}/preflight/").content.decode()
     assert "AreTomo2 is not found on target here." in page and "Say in ARETOMO_EXE where it is." in page
@@ -220,6 +278,15 @@ def test_where_tools_are_looked_up() -> None:
     ]  # fmt: skip
     assert lookups("AreTomo2", values)[0][-1] == "AreTomo2" and lookups("dsdsh", values) == []
     assert lookups("a; rm -rf /", {})[0][-1] == "a; rm -rf /"
+    path, env = lookups("torchrun", {"OPUSET_ENV": "opuset"}, ["OPUSET_ENV", "PYTOM_ENV"])
+    assert path[0] == "/bin/bash" and env[:5] == ["conda", "run", "--no-capture-output", "-n", "opuset"]
+
+
+def test_conda_is_made_known_as_the_scripts_do() -> None:
+    assert conda_lines({}) == ""
+    assert conda_lines({"CONDA_LIB": "/opt/my conda/lib/"}) == (
+        "[ ! -r '/opt/my conda/lib/../etc/profile.d/conda.sh' ] || . '/opt/my conda/lib/../etc/profile.d/conda.sh'"
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from gates.models import Gate
 from record.errors import NotAllowed
 from record.models import Event
 from record.services import Author
-from runs.models import Run
+from runs.models import Preflight, Run
 from runs.services.validate import Validation, validate_phase
 from runs.tests.factories import Bench, phase_of, states
 from runs.tests.opus_et.folder import HERE, SPECIES, write_data, write_folder, write_tools
@@ -22,6 +22,7 @@ def run(bench: Bench, tmp_path: Path) -> Run:
     folder = write_folder(tmp_path / "lab", write_data(tmp_path / "data"), write_tools(tmp_path / "tools"))
     shutil.copy(HERE / "validate.sh", folder)
     run = bench.begin(pipeline=bench.add_pipeline(folder, "opus-et"), species=list(SPECIES))
+    bench.drive()  # the target is looked at before the settings are asked
     bench.approve("setup", **Gate.objects.get(key="setup").suggestion)
     bench.drive()
     return run
@@ -70,6 +71,16 @@ def test_what_prints_no_report_is_not_checked_and_says_what_it_printed(bench: Be
     found = checked(bench, run, "3b")
     assert (found.theirs.answer, found.ours.answer) == (Answer.NOT_CHECKED, Answer.PASS)
     assert found.theirs.problems == ("validate.sh printed nothing. It complained: conda: command not found",)
+
+
+def test_its_environment_is_taken_for_granted_once_it_was_looked_at(bench: Bench, run: Run) -> None:
+    script = Path(run.work_dir) / ".conductor/pipeline/validate.sh"
+    script.write_text('echo "$@"\n')
+    assert "--assume-env" in checked(bench, run, "3b").theirs.problems[0]
+    Preflight.objects.update(findings=[{"key": "WARP_ENV", "status": "blocks"}])
+    assert "--assume-env" not in checked(bench, run, "3b").theirs.problems[0]
+    Preflight.objects.all().delete()
+    assert "--assume-env" not in checked(bench, run, "3b").theirs.problems[0]
 
 
 def test_a_reviewer_does_not_run_commands(bench: Bench, run: Run) -> None:

@@ -104,8 +104,26 @@ M_PARTICLES_STAR="opuset/${{TM_LABEL}}/${{TM_LABEL}}_m_particles.star"
 M_MASK_THRESHOLD=0.02
 """
 CONDA = """\
+export PATH="{tools}/condabin:$PATH"
 conda() {{ [ "$1" = activate ] && [ -n "$2" ] && PATH="{tools}/bin:$PATH"; }}
 """
+CONDA_RUN = """\
+#!/bin/bash
+# conda run --no-capture-output -n NAME command ...
+[ -d "{tools}/envs/$4" ] || {{ echo "EnvironmentLocationNotFound: Not a conda environment: $4" >&2; exit 1; }}
+PATH="{tools}/envs/$4:$PATH" exec "${{@:5}}"
+"""
+ENVIRONMENTS = {
+    "warp": {"python": "Python 3.11.7"},
+    "pytom": {"python": "Python 3.10.2", "headerPyTom": "headerPyTom", "create_template.py": "usage"},
+    "opuset": {"python": "Python 3.9.18", "dsdsh": "dsdsh", "torchrun": "torchrun"},
+}
+IN_WARP_DIR = {
+    "WarpTools": "WarpTools 2.0.0 --dont_correct_ctf_3d",
+    "MTools": "MTools 2.0.0",
+    "MCore": "MCore 2.0.0",
+    "AreTomo2": "AreTomo2 version 1.1.2",
+}
 
 
 def write_folder(folder: Path, data: Path, tools: Path) -> Path:
@@ -143,15 +161,22 @@ def script_text(name: str) -> str:
 
 def write_tools(tools: Path) -> Path:
     """The tools that the scripts call, found once an environment is activated."""
-    command = tools / "bin/opus_et_step"
-    command.parent.mkdir(parents=True)
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} {HERE / "tools.py"} "$@"\n')
-    command.chmod(0o755)
+    write_program(tools / "bin/opus_et_step", f'#!/bin/sh\nexec {sys.executable} {HERE / "tools.py"} "$@"\n')
     profile = tools / "etc/profile.d/conda.sh"
     profile.parent.mkdir(parents=True)
     profile.write_text(CONDA.format(tools=tools))
     (tools / "lib").mkdir()
+    write_program(tools / "condabin/conda", CONDA_RUN.format(tools=tools))
+    said = {f"envs/{name}/{tool}": text for name, each in ENVIRONMENTS.items() for tool, text in each.items()}
+    for path, text in (said | {f"warp/{tool}": text for tool, text in IN_WARP_DIR.items()}).items():
+        write_program(tools / path, f"#!/bin/sh\necho '{text}'\n")
     return tools
+
+
+def write_program(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
 
 
 def write_data(data: Path) -> Path:
