@@ -284,8 +284,8 @@ def apply(job: Job, event: str, *, message: str = "", **changes: Any) -> None:
 
 
 def name_of(job: Job) -> str:
-    """The name under which a job is known to the cluster."""
-    return job_name(phase=job.script_name.rsplit(".", 1)[0], token=job.token)
+    """The name under which a job is known to the cluster: ours, or that which others gave it."""
+    return job.native_raw.get("called") or job_name(phase=job.script_name.rsplit(".", 1)[0], token=job.token)
 
 
 def folder_of(job: Job) -> str:

@@ -88,13 +88,18 @@ def parse_memory_mib(text: str) -> int | None:
     return max(1, round(float(match[1]) * MEMORY_MIB[match[2].upper()]))
 
 
+def fill_signs(pattern: str, *, job_id: str, job_name: str) -> str:
+    """A log file's name from a pattern, as SLURM fills it for a job that is no array."""
+    known = {"j": job_id, "J": job_id, "A": job_id, "x": job_name, "%": "%", "a": "0", "t": "0", "n": "0", "s": "0"}
+    return re.sub(r"%\d*([a-zA-Z%])", lambda found: known.get(found[1], ""), pattern)
+
+
 def fill_pattern(pattern: str, *, token: str, job_name: str) -> str:
     """A log file's name from a pattern: %j, %J, %A are the token, %x the job's name, %a, %t, %n 0, %% a percent sign.
 
     Where the pattern names no job, the token is put before the ending, so that an attempt's log stays its own.
     """
-    known = {"j": token, "J": token, "A": token, "x": job_name, "%": "%", "a": "0", "t": "0", "n": "0", "s": "0"}
-    filled = re.sub(r"%\d*([a-zA-Z%])", lambda found: known.get(found[1], ""), pattern)
+    filled = fill_signs(pattern, job_id=token, job_name=job_name)
     if token in filled:
         return filled
     stem, dot, ending = filled.rpartition(".")

@@ -11,7 +11,7 @@ from record.errors import AdapterError, BadInput
 from runs.models import Phase
 from runs.pipeline.spec import PhaseSpec, spec_of
 from runs.services.board import Board, lock_run
-from runs.services.earlier import refuse_while_queued
+from runs.services.earlier import follow_earlier
 from runs.services.ending import recorded
 from runs.services.engine import advance
 from runs.services.looking import look_at
@@ -37,8 +37,10 @@ def find_phase(phase: Phase) -> bool:
     """Read from disk what a replay's ready phase made, and go on after it; whether it was all there.
 
     What is missing fails the phase by its name; trying it again looks again. Raises AdapterError where the folder can't
-    be read at the moment.
+    be read at the moment. Where the cluster still has a job that was handed over for it earlier, it goes on with that.
     """
+    if not phase.run.replay and follow_earlier(phase):
+        return True
     found = _look(phase)
     with transaction.atomic():
         run = lock_run(phase.run_id)
@@ -62,8 +64,6 @@ def _whose(phase: Phase) -> str:
 
 
 def _look(phase: Phase) -> Found:
-    if not phase.run.replay:
-        refuse_while_queued(phase)
     try:
         gathered = look_at(phase, spec_of(phase.run.snapshot))
     except BadInput as error:
