@@ -17,7 +17,7 @@ LOOKS: dict[str, tuple[str, str]] = {
     "queued": ("idle", "queued"),
     "submitting": ("running", "submitting"),
     "running": ("running", "running"),
-    "verifying": ("running", "checking outputs"),
+    "verifying": ("running", "verifying"),
     "checkpoint": ("idle", "at its gate"),
     "preparing": ("running", "evidence being prepared"),
     "prepare_failed": ("failed", "evidence failed"),
