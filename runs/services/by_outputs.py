@@ -69,9 +69,12 @@ def _follow_job(phase: Phase) -> bool:
 
 
 def _what_then(phase: Phase, job: Job) -> str:
-    if _is_last_step(phase, job):
-        return "It is done once its outputs are all there; until then it waits for word of the job, or for a person."
-    return "It waits for word of the job, or for a person: another script comes after it."
+    spec = spec_of(phase.run.snapshot).by_key[phase.key]
+    if not _is_last_step(phase, job):
+        return "It waits for word of the job, or for a person: another script comes after it."
+    if spec.in_place or spec.unchecked or not spec.outputs:
+        return "What lies on disk can't prove that it is done: it waits for word of the job, or for a person."
+    return "It is done once its outputs are all there; until then it waits for word of the job, or for a person."
 
 
 def _proof(phase: Phase) -> Gathered | None:

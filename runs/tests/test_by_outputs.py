@@ -159,3 +159,4 @@ def test_an_output_that_is_not_checked_is_no_proof(bench: Bench) -> None:
     run_script(Job.objects.get(state="lost"))
     assert settle_end(phase_of(run, "2").pk) and not settle_end(phase_of(run, "2").pk)
     assert states(run)["2"] == "verifying"
+    assert "can't prove that it is done" in phase_of(run, "2").reason
