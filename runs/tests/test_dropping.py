@@ -1,23 +1,27 @@
 """Lanes that something was rejected in, and species that are dropped: what joins the lanes goes on without them."""
 
+import random
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from gates.models import Gate
 from jobs.models import Job
 from record.errors import BadInput, InvalidTransition, NotAllowed
 from record.models import Decision, Event
 from runs.gatekeeping import KEEPER
-from runs.models import Run, Species
+from runs.models import Phase, Run, Species
+from runs.services.board import Board
 from runs.services.control import cancel_run, retry_phase, run_again_from, skip_phase
 from runs.services.dropping import bring_species_back, drop_species
 from runs.services.export import state_now
 from runs.services.species import add_species
 from runs.sweep import start_ready
 from runs.tests.factories import HEAD, OVERLAY, Bench, phase_of, states, trace, write_pipeline
+from runs.tests.test_at_hand import fate, throw
 
 JOINING = (
     OVERLAY.replace("after: 2", "after: 3a")
@@ -245,6 +249,27 @@ def test_refusals(bench: Bench, run: Run) -> None:
     cancel_run(run=run, author=bench.operator)
     with pytest.raises(InvalidTransition, match="cancelled"):
         bring_species_back(species=alpha, author=bench.reviewer)
+
+
+def test_by_the_phases_at_hand_it_comes_to_the_same_as_by_all(bench: Bench, run: Run) -> None:
+    """See test_at_hand: here with lanes that are joined, and rejected or not."""
+    answer(bench, "alpha", "reject", "not this species")
+    decision, dice = Decision.objects.get(verdict="reject"), random.Random(5)  # noqa: S311 - states to try, no secrets
+    run = bench.begin("other")  # with no jobs yet
+    went_on_without = 0
+    for _ in range(120):
+        throw(run, dice)
+        Phase.objects.filter(run=run, species=None, key__in=["1", "2"]).update(state="done", again=False)
+        Phase.objects.filter(run=run).update(rejected_by=None, ended_at=timezone.now())
+        if dice.random() < 0.7:
+            Phase.objects.filter(pk=dice.choice([phase_of(run, key, "alpha").pk for key in ("3a", "3b")])).update(
+                state="failed", rejected_by=decision
+            )
+        by_all, by_few = fate(run, Board.load), fate(run, Board.at_hand)
+        assert by_few == by_all
+        before = phase_of(run, "4a").state
+        went_on_without += before == "pending" and dict(each[:2] for each in by_all[:-1])["4a"] == "ready"
+    assert went_on_without > 2
 
 
 def test_the_state_file_tells_only_of_those_that_take_part(bench: Bench, run: Run) -> None:
