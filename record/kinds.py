@@ -51,6 +51,7 @@ KINDS: dict[str, Kind] = {
     "run.finish": Kind("run finished", notable=True),
     "run.reopen": Kind("run reopened", notable=True),
     "run.archive": Kind("run archived"),
+    "run.upgrade": Kind("run goes on with a changed pipeline", notable=True),
     "run.add_species": Kind("species added to a run", notable=True),
     "run.drop_species": Kind("species dropped from a run", notable=True),
     "run.bring_species_back": Kind("dropped species brought back to a run", notable=True),

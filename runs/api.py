@@ -40,6 +40,7 @@ from runs.services.series import exclude_series, include_series
 from runs.services.settings import set_conf
 from runs.services.species import add_species
 from runs.services.staging import restore_staging, stage_gates_again
+from runs.services.upgrade import upgrade_run
 from runs.services.validate import validate_phase
 
 
@@ -469,6 +470,23 @@ class AddSpecies(RunCommand):
         add_species(run=found, author=author, **given)
 
 
+class UpgradeInput(ReasonInput):
+    digest = serializers.CharField(
+        max_length=64, default="", allow_blank=True, help_text="of the folder as it was looked at; empty: as it is now"
+    )
+
+
+class Upgrade(RunCommand):
+    """Go on with the pipeline's folder as it is now; what was done with scripts that have changed becomes stale."""
+
+    input_class = UpgradeInput
+    operation = "runs_upgrade"
+    in_one_transaction = False
+
+    def carry_out(self, found: Run, author: Author, **given: Any) -> None:
+        upgrade_run(run=found, author=author, **given)
+
+
 class SpeciesCommand(RunCommand):
     """A decision about one of a run's species."""
 
@@ -590,6 +608,7 @@ commands = [
     path("runs/<int:pk>/species/", AddSpecies.as_view(), name="run-species"),
     path("runs/<int:pk>/drop-species/", DropSpecies.as_view(), name="run-drop-species"),
     path("runs/<int:pk>/bring-species-back/", BringSpeciesBack.as_view(), name="run-bring-species-back"),
+    path("runs/<int:pk>/upgrade/", Upgrade.as_view(), name="run-upgrade"),
     path("runs/<int:pk>/conf/", SetConf.as_view(), name="run-conf"),
     path("runs/<int:pk>/state-file/", StateFile.as_view(), name="run-state-file"),
     path("phases/<int:pk>/check/", Check.as_view(), name="phase-check"),

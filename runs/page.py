@@ -15,6 +15,7 @@ from runs.lanes import draw_bands, latest_iterations
 from runs.models import Phase, Preflight, Run
 from runs.pipeline.spec import spec_of
 from runs.progress import Estimate, estimate
+from runs.services.upgrade import OPEN
 from runs.states import PASSED, PhaseState, RunState
 
 RUNNING_SHOWN = 4
@@ -74,6 +75,7 @@ def run_page(run: Run, user: Actor) -> dict[str, Any]:
         "actions": offered(RUN_ACTIONS, run, abilities),
         "looking": run.state == RunState.RUNNING and Preflight.objects.planned().filter(run=run).exists(),
         "may_add_species": may_add_species(run, abilities),
+        "may_upgrade": run.state in OPEN and run.archived_at is None and Ability.OPERATE in abilities,
         "final": is_final(run, phases, current),
     }
 

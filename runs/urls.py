@@ -12,6 +12,7 @@ urlpatterns = [
     path("<int:pk>/settings/check/", views.check_settings, name="check-settings"),
     path("<int:pk>/pixels/", views.pixels, name="pixels"),
     path("<int:pk>/preflight/", views.preflight, name="preflight"),
+    path("<int:pk>/upgrade/", views.upgrade, name="upgrade"),
     path("<int:pk>/species/", views.species, name="species"),
     path("<int:pk>/pause/", views.act_on_run, {"verb": "pause"}, name="pause"),
     path("<int:pk>/resume/", views.act_on_run, {"verb": "resume"}, name="resume"),

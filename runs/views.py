@@ -27,6 +27,7 @@ from runs.services.create import create_run
 from runs.services.preflight import last_findings, last_look, probe_run
 from runs.services.settings import revert_conf, set_conf
 from runs.services.species import add_species, offered_values
+from runs.services.upgrade import offered_upgrade, upgrade_run
 from runs.settings_page import changes_of, settings_forms
 from runs.states import PASSED, PhaseState
 
@@ -170,6 +171,25 @@ def pixels(request: HttpRequest, pk: int) -> HttpResponse:
     """The pixel sizes that the run's files state, read from its target on demand."""
     run = _run(request, pk)
     return render(request, "runs/pixels.html", {"run": run, "page": pixels_page(run)})
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def upgrade(request: HttpRequest, pk: int) -> HttpResponse:
+    """What the pipeline's folder has otherwise than the run, and going on with it."""
+    run = _run(request, pk)
+    require(request.user, Ability.OPERATE, run.lab_id)
+    fault = None
+    try:
+        if request.method == "POST":
+            given = {name: request.POST.get(name, "") for name in ("reason", "digest")}
+            upgrade_run(run=run, author=page_author(request), **given)
+            messages.success(request, "The run goes on with the pipeline as it is now.")
+            return redirect("runs:detail", run.pk)
+        offer = offered_upgrade(run)
+    except ConductorError as refusal:
+        fault, offer = refusal, None
+    context = {"run": run, "offer": offer, "fault": fault}
+    return render(request, "runs/upgrade.html", context, status=fault.status if fault else 200)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

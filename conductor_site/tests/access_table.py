@@ -47,6 +47,8 @@ GET    runs:pixels             run        302 404 200 200 200 200
 POST   runs:check-settings     run        302 404 403 200 403 200
 GET    runs:preflight          run        302 404 200 200 200 200
 POST   runs:preflight          run        302 404 403 302 403 302
+GET    runs:upgrade            run        302 404 403 200 403 200
+POST   runs:upgrade            run        302 404 403 409 403 409
 GET    runs:species            run        302 404 403 200 403 200
 POST   runs:species            run        302 404 403 302 403 302
 GET    runs:events             run        302 404 200 200 200 200
@@ -189,6 +191,7 @@ POST   api:run-cancel          run        401 404 403 200 403 200
 POST   api:run-archive         cancelled_run 401 404 403 200 403 200
 POST   api:run-probe           run        401 404 403 200 403 200
 POST   api:run-state-file      run        401 404 403 200 403 200
+POST   api:run-upgrade         run        401 404 403 409 403 409
 POST   api:run-species         run        401 404 403 201 403 201
 POST   api:run-drop-species    run        401 404 403 403 409 409
 POST   api:run-bring-species-back run     401 404 403 403 409 409

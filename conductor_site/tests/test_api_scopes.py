@@ -49,6 +49,7 @@ COMMANDS: dict[str, set[str]] = {
     "api:run-conf": {"operate"},
     "api:run-probe": {"operate"},
     "api:run-state-file": {"operate"},
+    "api:run-upgrade": {"operate"},
     "api:run-species": {"operate"},
     "api:run-drop-species": {"decide"},
     "api:run-bring-species-back": {"decide"},

@@ -16,6 +16,7 @@ SAME = {
     "runs:new": "api:run-list",
     "runs:settings": "api:run-conf",
     "runs:preflight": "api:run-probe",
+    "runs:upgrade": "api:run-upgrade",
     "runs:species": "api:run-species",
     "runs:drop": "api:run-drop-species",
     "runs:bring-back": "api:run-bring-species-back",

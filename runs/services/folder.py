@@ -28,11 +28,25 @@ def lay_out(run: Run) -> None:
     """Make the run's folder with its copy of the pipeline's snapshot. Safe to repeat: a whole copy is left as it is."""
     shell = shell_for(run.target)
     marker = f"{run.work_dir}/{LAID_OUT}"
-    if _read_or_none(shell, marker) == run.snapshot.digest.encode():
+    laid_out = _read_or_none(shell, marker)
+    if laid_out == run.snapshot.digest.encode():
         return
     shell.make_folder(f"{run.work_dir}/logs")
+    if laid_out is not None:
+        _announce_confs(shell, run)
     shell.copy_tree(str(folder_of(run.snapshot.digest)), f"{run.work_dir}/{PIPELINE_FOLDER}")
     shell.write(marker, run.snapshot.digest.encode())
+
+
+def _announce_confs(shell: Shell, run: Run) -> None:
+    """Before another version's confs are copied over those that are there: note them, so that they are taken for ours.
+
+    BadInput, with the difference, where somebody has changed one on disk: it would be lost.
+    """
+    for source in sorted(folder_of(run.snapshot.digest).glob("*.conf")):
+        kept = f"{run.work_dir}/{WRITTEN}/{source.name}"
+        _refuse_changed(shell, f"{run.work_dir}/{PIPELINE_FOLDER}/{source.name}", kept, source.read_bytes())
+        shell.write(f"{kept}.next", source.read_bytes())
 
 
 def write_files(run: Run, spec: PipelineSpec, excluded: list[str]) -> None:
@@ -52,17 +66,24 @@ def _write_conf(shell: Shell, work_dir: str, file: ConfFile) -> None:
     What was written is kept beside, so that such a change is seen and can be put back.
     """
     path, kept = f"{work_dir}/{PIPELINE_FOLDER}/{file.name}", f"{work_dir}/{WRITTEN}/{file.name}"
-    wanted, there, last = file.text.encode(), _read_or_none(shell, path), _read_or_none(shell, kept)
-    if last is not None and there not in (None, wanted, last) and there != _read_or_none(shell, f"{kept}.next"):
-        raise BadInput(
-            f"{path} was changed on disk since it was written for this run:\n{_difference(last, there or b'')}\n"
-            f"Nothing was overwritten. Give the new values in the run's settings, or put the file back from {kept}."
-        )
+    wanted = file.text.encode()
+    there, last = _refuse_changed(shell, path, kept, wanted)
     if there != wanted:
         shell.write(f"{kept}.next", wanted)  # so that a crash between the two is not taken for somebody's change
         shell.write(path, wanted)
     if last != wanted:
         shell.write(kept, wanted)
+
+
+def _refuse_changed(shell: Shell, path: str, kept: str, wanted: bytes) -> tuple[bytes | None, bytes | None]:
+    """BadInput where a conf file is not what was written last, nor what is to be; else what is there and what was."""
+    there, last = _read_or_none(shell, path), _read_or_none(shell, kept)
+    if last is not None and there not in (None, wanted, last) and there != _read_or_none(shell, f"{kept}.next"):
+        raise BadInput(
+            f"{path} was changed on disk since it was written for this run:\n{_difference(last, there or b'')}\n"
+            f"Nothing was overwritten. Give the new values in the run's settings, or put the file back from {kept}."
+        )
+    return there, last
 
 
 def _difference(before: bytes, after: bytes) -> str:

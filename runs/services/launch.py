@@ -40,6 +40,7 @@ _LIVE_JOB = Prepared(
 class Seen:
     """The settings that were written out for a start; it counts only if they still hold when it is made."""
 
+    snapshot_id: int
     conf: dict[str, str]
     species_conf: dict[str, str] | None
     excluded: list[str]
@@ -220,4 +221,4 @@ def _may_start(phase: Phase) -> bool:
 
 
 def _seen(phase: Phase, excluded: list[str]) -> Seen:
-    return Seen(phase.run.conf, phase.species.conf if phase.species else None, excluded)
+    return Seen(phase.run.snapshot_id, phase.run.conf, phase.species.conf if phase.species else None, excluded)

@@ -35,6 +35,19 @@ def insert_phases(
     return rows
 
 
+def rewire_phases(run: Run, spec: PipelineSpec) -> None:
+    """Give the phases of a locked run the order, the titles and the needs that another version has."""
+    phases = list(Phase.objects.filter(run=run).select_related("species"))
+    places = {phase.key: place for place, phase in enumerate(spec.phases)}
+    for phase in phases:
+        phase.position, phase.title = places[phase.key], spec.by_key[phase.key].title[:300]
+        phase.optional = spec.by_key[phase.key].optional
+    Phase.objects.bulk_update(phases, ["position", "title", "optional"])
+    through = Phase.needs.through
+    through.objects.filter(from_phase__in=phases).delete()
+    through.objects.bulk_create(through(from_phase=phase, to_phase=needed) for phase, needed in _pairs(spec, phases))
+
+
 def wanted_phases(run: Run) -> set[str]:
     """Keys of the optional phases that were asked for in this run, by those of its lanes that are there."""
     return set(Phase.objects.filter(run=run, optional=True).exclude(reason=NOT_WANTED).values_list("key", flat=True))
