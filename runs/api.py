@@ -178,6 +178,7 @@ class RunOutput(serializers.ModelSerializer[Run]):
         model = Run
         fields = [
             "id", "uuid", "lab", "name", "pipeline", "snapshot_digest", "target", "work_dir", "state", "replay",
+            "in_place",
             "preset", "conf", "species", "created_by", "created_at", "ended_at", "archived_at",
         ]  # fmt: skip
 
@@ -228,6 +229,7 @@ class CreateInput(StrictSerializer):
         child=serializers.CharField(max_length=40), default=list, max_length=500, help_text="optional phases to be run"
     )
     replay = serializers.BooleanField(default=False, help_text="start nothing: read what lies in the work folder")
+    in_place = serializers.BooleanField(default=False, help_text="use the pipeline's own folder, and no copy of it")
 
 
 class RunViewSet(Repeatable, LabReadOnly):

@@ -164,6 +164,11 @@ class NewRunForm(ConfForm):
         required=False,
         help_text="What lies in the work folder is read, up to the next gate, and presented; nothing is submitted.",
     )
+    in_place = forms.BooleanField(
+        label="Use the pipeline's folder in place",
+        required=False,
+        help_text="No copy is made: its confs are written there, and a script that somebody changes stops the run.",
+    )
     preset = forms.ChoiceField(label="Preset", required=False, help_text="Values that go together.")
     species = forms.MultipleChoiceField(
         label="Species",
@@ -205,6 +210,7 @@ class NewRunForm(ConfForm):
             "preset": data.get("preset", ""),
             "optional": data.get("optional", []),
             "replay": data["replay"],
+            "in_place": data["in_place"],
             "species": [*data.get("species", []), *data.get("more_species", "").split()],
             "conf": {key.removeprefix(CONF): value for key, value in data.items() if key.startswith(CONF) and value},
         }

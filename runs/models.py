@@ -61,6 +61,7 @@ class Run(Identified):
     preset = models.CharField(max_length=32, blank=True, help_text="the preset that its values began with")
     conf = models.JSONField(default=dict, help_text="values of pipeline.conf that this run has of its own")
     replay = models.BooleanField(default=False, help_text="starts nothing: what its phases made is read from disk")
+    in_place = models.BooleanField(default=False, help_text="uses the pipeline's own folder, and no copy of it")
     exports_state = models.BooleanField(default=False, help_text="its state is written into the lab's own state file")
     state_file = models.TextField(blank=True, help_text="the lab's state file as it was read or written last")
     state_event = models.PositiveBigIntegerField(default=0, help_text="the last event that the state file tells")

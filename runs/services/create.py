@@ -20,6 +20,7 @@ from runs.services.board import lock_run
 from runs.services.conf_values import check_conf, check_species_conf, own_of
 from runs.services.engine import advance
 from runs.services.folder import lay_out
+from runs.services.in_place import require_alone, require_unchanged
 from runs.services.naming import clean_labels, clean_run_name
 from runs.services.phases import insert_phases
 from runs.services.preflight import plan_look
@@ -43,6 +44,7 @@ def create_run(
     preset: str = "",
     optional: Sequence[str] = (),
     replay: bool = False,
+    in_place: bool = False,
 ) -> Run:
     """Begin a run of `pipeline` in `work_dir` on `target`, and let it go as far as its first gate or phase.
 
@@ -51,8 +53,9 @@ def create_run(
     them are skipped, and can be run later all the same.
 
     With `replay` nothing is ever started: what an earlier passage left in `work_dir` is read from disk, up to the next
-    gate, and presented. Raises BadInput (or PipelineFaults) in words, and nothing is written, where anything can't be
-    used.
+    gate, and presented. With `in_place` the pipeline's own folder is used, which must lie on the target, below its
+    roots, as it is here; else the run has a copy. Raises BadInput (or PipelineFaults) in words, and nothing is written,
+    where anything can't be used.
     """
     user = _operator(author, lab_id)
     name = clean_run_name(name)
@@ -79,8 +82,12 @@ def create_run(
         preset=preset,
         conf=own_of(values, spec.defaults),
         replay=replay,
+        in_place=in_place and not replay,
         created_by=user,
     )
+    if run.in_place:
+        within_roots(target, pipeline.folder)
+        require_unchanged(shell_for(target), run)
     if not replay:
         with longer(LAY_OUT_S):  # it has just answered
             lay_out(run)
@@ -191,6 +198,8 @@ def insert_run(
     try:
         with transaction.atomic():
             check_unused(run.target, run.work_dir)
+            if run.in_place:
+                require_alone(run)
             run.save()
     except IntegrityError:
         raise BadInput(

@@ -7,6 +7,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from jobs.models import Job
+from jobs.shells import shell_for
 from jobs.states import JobState
 from record.errors import AdapterError, BadInput
 from record.logkeys import about
@@ -15,6 +16,7 @@ from runs.models import Phase
 from runs.pipeline.spec import spec_of
 from runs.services.board import Board, lock_run
 from runs.services.engine import advance
+from runs.services.in_place import require_unchanged
 from runs.services.looking import Gathered, completion, look_at
 from runs.services.made_ready import note_ready
 from runs.services.moves import fail_phase, move
@@ -41,10 +43,11 @@ class StepEnded:
         if phase is None or not is_current(phase, job) or job.state != JobState.SUCCEEDED:
             return Gathered()
         spec = spec_of(phase.run.snapshot)
-        if job.step + 1 < len(spec.by_key[phase.key].scripts):
-            return Gathered()
+        goes_on = job.step + 1 < len(spec.by_key[phase.key].scripts)
         try:
-            return look_at(phase, spec)
+            if goes_on and phase.run.in_place:
+                require_unchanged(shell_for(phase.run.target), phase.run)
+            return Gathered() if goes_on else look_at(phase, spec)
         except BadInput as error:
             return Gathered(error=error.message)
         except AdapterError as error:
@@ -76,7 +79,9 @@ class StepEnded:
         elif job.step + 1 < len(board.spec_for(phase).scripts):
             if phase.awaits_end:
                 move(phase, "go_on", reason="")
-            if run.state == RunState.RUNNING:
+            if gathered.error:
+                fail_phase(phase, gathered.error)
+            elif run.state == RunState.RUNNING:
                 _go_on(board, phase, job.step + 1)
         else:
             conclude(phase, gathered)

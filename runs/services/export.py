@@ -23,7 +23,7 @@ from runs.querysets import RunQuerySet
 from runs.services.board import lock_run, refuse_archived, series_names
 from runs.services.preflight import last_findings
 from runs.services.steps import PURPOSE
-from runs.services.values import PIPELINE_FOLDER
+from runs.services.values import pipeline_folder
 from runs.statefile.read import MAX_BYTES, STATE_FILE, Work, read_state
 from runs.statefile.render import Now, Passed, render_state
 
@@ -119,7 +119,7 @@ def state_now(run: Run) -> Now:
     return Now(
         uuid=str(run.uuid),
         work_dir=run.work_dir,
-        pipeline_conf=f"{run.work_dir}/{PIPELINE_FOLDER}/pipeline.conf",
+        pipeline_conf=f"{pipeline_folder(run)}/pipeline.conf",
         species=[each.label for each in run.species.taking_part()],
         lanes=lanes,
         passed=_passed(run, spec, phases),

@@ -9,9 +9,10 @@ from runs.conf.files import ConfFile
 from runs.models import Phase, Run, Species
 from runs.pipeline.spec import PipelineSpec
 from runs.pipeline.store import folder_of
+from runs.services.in_place import require_unchanged
 from runs.services.looking import look_for
 from runs.services.tools import lay_out_tools
-from runs.services.values import EXCLUDED_FILE, PIPELINE_FOLDER, own_species_values, pipeline_conf, species_conf
+from runs.services.values import EXCLUDED_FILE, own_species_values, pipeline_conf, pipeline_folder, species_conf
 from runs.services.verify import find_files, find_outputs
 
 MOVE_TIMEOUT_S = 120
@@ -25,7 +26,10 @@ _SPECIES = Prepared(lambda run: Species.objects.filter(run=run))
 
 
 def lay_out(run: Run) -> None:
-    """Make the run's folder with its copy of the pipeline's snapshot. Safe to repeat: a whole copy is left as it is."""
+    """Make the run's folder with its copy of the pipeline's snapshot, unless that is used in place.
+
+    Safe to repeat: a whole copy is left as it is.
+    """
     shell = shell_for(run.target)
     marker = f"{run.work_dir}/{LAID_OUT}"
     laid_out = _read_or_none(shell, marker)
@@ -34,8 +38,19 @@ def lay_out(run: Run) -> None:
     shell.make_folder(f"{run.work_dir}/logs")
     if laid_out is not None:
         _announce_confs(shell, run)
-    shell.copy_tree(str(folder_of(run.snapshot.digest)), f"{run.work_dir}/{PIPELINE_FOLDER}")
+    if run.in_place:
+        _keep_confs(shell, run)
+    else:
+        shell.copy_tree(str(folder_of(run.snapshot.digest)), pipeline_folder(run))
     shell.write(marker, run.snapshot.digest.encode())
+
+
+def _keep_confs(shell: Shell, run: Run) -> None:
+    """Before a lab's own confs are written for the first time: keep them, so that they can be put back."""
+    for source in sorted(folder_of(run.snapshot.digest).glob("*.conf")):
+        kept = f"{run.work_dir}/{WRITTEN}/{source.name}"
+        if _read_or_none(shell, kept) is None:
+            shell.write(kept, source.read_bytes())
 
 
 def _announce_confs(shell: Shell, run: Run) -> None:
@@ -45,27 +60,32 @@ def _announce_confs(shell: Shell, run: Run) -> None:
     """
     for source in sorted(folder_of(run.snapshot.digest).glob("*.conf")):
         kept = f"{run.work_dir}/{WRITTEN}/{source.name}"
-        _refuse_changed(shell, f"{run.work_dir}/{PIPELINE_FOLDER}/{source.name}", kept, source.read_bytes())
+        _refuse_changed(shell, f"{pipeline_folder(run)}/{source.name}", kept, source.read_bytes())
         shell.write(f"{kept}.next", source.read_bytes())
 
 
 def write_files(run: Run, spec: PipelineSpec, excluded: list[str]) -> None:
-    """Write the run's copy of the pipeline with its values, and the list of excluded series. Safe to repeat."""
+    """Write the run's values into its confs, and the list of excluded series. Safe to repeat.
+
+    BadInput where somebody has changed what is there.
+    """
+    shell = shell_for(run.target)
+    if run.in_place:
+        require_unchanged(shell, run)
     lay_out(run)
     lay_out_tools(run)
-    shell = shell_for(run.target)
     for file in [pipeline_conf(run), *_species_confs(run, spec)]:
-        _write_conf(shell, run.work_dir, file)
+        _write_conf(shell, run, file)
     lines = "".join(f"{name}\n" for name in excluded)
     _write_if_changed(shell, f"{run.work_dir}/{EXCLUDED_FILE}", lines)
 
 
-def _write_conf(shell: Shell, work_dir: str, file: ConfFile) -> None:
+def _write_conf(shell: Shell, run: Run, file: ConfFile) -> None:
     """Write a conf file, unless somebody has changed it on disk since it was written; BadInput with the difference.
 
     What was written is kept beside, so that such a change is seen and can be put back.
     """
-    path, kept = f"{work_dir}/{PIPELINE_FOLDER}/{file.name}", f"{work_dir}/{WRITTEN}/{file.name}"
+    path, kept = f"{pipeline_folder(run)}/{file.name}", f"{run.work_dir}/{WRITTEN}/{file.name}"
     wanted = file.text.encode()
     there, last = _refuse_changed(shell, path, kept, wanted)
     if there != wanted:

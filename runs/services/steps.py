@@ -14,7 +14,7 @@ from runs.services.board import Board
 from runs.services.exports import exported_values, species_for
 from runs.services.halves import HALVES_TEXT, halves_environment
 from runs.services.tools import python_on
-from runs.services.values import PIPELINE_FOLDER, species_file
+from runs.services.values import pipeline_folder, species_file
 from runs.states import PhaseState
 
 ON_FINAL = "runs.step_ended"
@@ -52,7 +52,7 @@ def environment_of(run: Run, phase: Phase, spec: PhaseSpec, excluded: list[str])
 
     BadInput where a gate that gives one of the values has not been answered.
     """
-    folder = f"{run.work_dir}/{PIPELINE_FOLDER}"
+    folder = pipeline_folder(run)
     environment = {
         "SKILL_DIR": folder,
         "WORK_DIR": run.work_dir,

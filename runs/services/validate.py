@@ -16,7 +16,7 @@ from runs.services.exports import species_for
 from runs.services.folder import write_files
 from runs.services.looking import look_at, look_for
 from runs.services.preflight import has_environment
-from runs.services.values import PIPELINE_FOLDER, species_file
+from runs.services.values import pipeline_folder, species_file
 from runs.services.verify import Finding, describe_problems
 from runs.validation.report import Answer, Judgement, judge, parse_report
 
@@ -84,7 +84,7 @@ def _ask_theirs(phase: Phase, spec: PipelineSpec, *, assume_env: bool) -> Judgem
     if not place:
         return Judgement(Answer.NOT_CHECKED, problems=("this pipeline has no validate.sh",))
     run, phase_spec = phase.run, spec.by_key[phase.key]
-    folder, target = f"{run.work_dir}/{PIPELINE_FOLDER}", run.target
+    folder, target = pipeline_folder(run), run.target
     key = phase_spec.copy_of or phase.key
     argv = ["/bin/bash", f"{folder}/{place}", "--json", "--phase", key, *(["--assume-env"] if assume_env else [])]
     told = {"SKILL_DIR": folder, "WORK_DIR": run.work_dir, "PIPELINE_CONF": f"{folder}/pipeline.conf"}

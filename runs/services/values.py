@@ -100,6 +100,11 @@ def _source(digest: str, file: str, name: str) -> ConfFile:
     return read_conf((folder_of(digest) / file).read_bytes().decode(), name)
 
 
+def pipeline_folder(run: Run) -> str:
+    """Where its scripts and confs lie at its target: in a copy of its own, or in the lab's folder."""
+    return run.snapshot.pipeline.folder if run.in_place else f"{run.work_dir}/{PIPELINE_FOLDER}"
+
+
 def species_file(spec: PipelineSpec, label: str) -> str:
     """Name of a species' conf in the run's copy of the pipeline."""
     return spec.species_from.replace("*", label)
