@@ -21,6 +21,22 @@ def read_tilts(text: str) -> list[Fraction]:
     return angles
 
 
+def count_tilts(text: str) -> int:
+    """How many tilts a .tomostar file has: rows of its one table; ValueError with the line where one is torn."""
+    columns = rows = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if not words or words[0].startswith(("data_", "loop_", "#")):
+            continue
+        if words[0].startswith("_"):
+            columns += 1
+            continue
+        if len(words) < columns:
+            raise ValueError(f"line {number}: {len(words)} values, and its header names {columns}: the file is torn")
+        rows += 1
+    return rows
+
+
 def missing_wedge(tilts: Sequence[Fraction]) -> tuple[int, int]:
     """(Angle1, Angle2): 90 less the largest and the smallest tilt's size, to the nearest degree, halves to even.
 
