@@ -5,9 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from conductor_site.tests.stage import Stage, make_template
 from conductor_site.tests.stores import Store
+from conductor_site.tests.world import World, make_world, stores_in
+from record.tests.factories import make_lab, make_people
 
 
 @pytest.fixture(autouse=True)
@@ -16,6 +19,23 @@ def _own_stores(settings: Any, tmp_path: Path) -> None:
     settings.SNAPSHOT_ROOT = tmp_path / "snapshots"
     settings.AGENT_OUTPUT_ROOT = tmp_path / "agents"
     settings.PIPELINE_ROOTS = [tmp_path]
+
+
+@pytest.fixture(scope="module")
+def world(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """One world for all tests of a module, which take back what they write; in a transaction around theirs."""
+    folder = tmp_path_factory.mktemp("world")
+    with django_db_blocker.unblock(), stores_in(folder), transaction.atomic():
+        lab = make_lab()
+        yield make_world(lab, make_people(lab).operator, folder)
+        transaction.set_rollback(True)
+
+
+@pytest.fixture
+def stores_of_the_world(world: World, db: None, _own_stores: None) -> Iterator[None]:
+    """The stores in which the world's files lie, in the place of the test's own."""
+    with stores_in(Path(world.pipeline.folder).parent):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import attrgetter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +13,9 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from conductor_site.tests.access_table import ARGUMENTS, BODIES, FILES, ROLES, TABLE
-from conductor_site.tests.world import World, make_world, stores_in
-from record.tests.factories import make_lab, make_people
+from conductor_site.tests.world import World
+
+pytestmark = pytest.mark.usefixtures("stores_of_the_world")
 
 
 @dataclass(frozen=True)
@@ -53,22 +53,6 @@ def test_every_url_has_a_row() -> None:
 
 def test_each_row_answers_every_role() -> None:
     assert all(len(row.answers) == len(ROLES) for row in rows())
-
-
-@pytest.fixture(scope="module")
-def world(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """One world for all the rows, since each takes back what it wrote; in a transaction around those of the tests."""
-    folder = tmp_path_factory.mktemp("world")
-    with django_db_blocker.unblock(), stores_in(folder), transaction.atomic():
-        lab = make_lab()
-        yield make_world(lab, make_people(lab).operator, folder)
-        transaction.set_rollback(True)
-
-
-@pytest.fixture(autouse=True)
-def _stores_of_the_world(world: World, db: None, _own_stores: None) -> Iterator[None]:
-    with stores_in(Path(world.pipeline.folder).parent):
-        yield
 
 
 def url_of(row: Row, world: World) -> str:

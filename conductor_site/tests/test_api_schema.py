@@ -1,7 +1,6 @@
 """The API against its own schema: whatever the schema allows, or just does not, is answered as the schema says."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,9 +21,9 @@ from schemathesis.specs.openapi.checks import (
 
 from conductor_site.api.tokens import make_token
 from conductor_site.tests.access_table import ROLES
-from conductor_site.tests.world import World, make_world, stores_in
-from record.tests.factories import make_lab, make_people
+from conductor_site.tests.world import World
 
+pytestmark = pytest.mark.usefixtures("stores_of_the_world")
 EXAMPLES = {"administrator": 3}  # what is asked of each operation, within its schema and beyond; others ask once
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 # What an address is about -> the thing of the world that is asked for.
@@ -46,22 +45,6 @@ THINGS = {
     "tilt-series": "series",
 }
 SLOW_OUTSIDE = {"/api/v1/targets/{id}/check/"}  # starts processes: once a role is enough
-
-
-@pytest.fixture(scope="module")
-def world(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """One world for all, since each request takes back what it wrote."""
-    folder = tmp_path_factory.mktemp("world")
-    with django_db_blocker.unblock(), stores_in(folder), transaction.atomic():
-        lab = make_lab()
-        yield make_world(lab, make_people(lab).operator, folder)
-        transaction.set_rollback(True)
-
-
-@pytest.fixture(autouse=True)
-def _stores_of_the_world(world: World, db: None, _own_stores: None) -> Iterator[None]:
-    with stores_in(Path(world.pipeline.folder).parent):
-        yield
 
 
 @pytest.fixture(autouse=True)

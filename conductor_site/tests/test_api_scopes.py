@@ -1,7 +1,5 @@
 """Every address of the API with a token of every scope: what it is for is done, everything else is refused."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,12 +9,13 @@ from django.test import Client
 
 from conductor_site.api.tokens import make_token
 from conductor_site.tests.test_access import Row, body_of, rows, send, url_of
-from conductor_site.tests.world import World, make_world, stores_in
+from conductor_site.tests.world import World
 from gates.models import Gate
 from record.access import Role, Scope
 from record.models import Decision, Event
-from record.tests.factories import make_agent_user, make_lab, make_people
+from record.tests.factories import make_agent_user
 
+pytestmark = pytest.mark.usefixtures("stores_of_the_world")
 READERS = {"read", "operate", "decide", "walk"}
 ANY = set(Scope)
 
@@ -81,22 +80,6 @@ def scopes_for(row: Row) -> set[str]:
 
 def test_the_table_names_every_command() -> None:
     assert {row.name for row in api_rows() if row.method != "GET"} == set(COMMANDS)
-
-
-@pytest.fixture(scope="module")
-def world(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """One world for all addresses, as in test_access."""
-    folder = tmp_path_factory.mktemp("world")
-    with django_db_blocker.unblock(), stores_in(folder), transaction.atomic():
-        lab = make_lab()
-        yield make_world(lab, make_people(lab).operator, folder)
-        transaction.set_rollback(True)
-
-
-@pytest.fixture(autouse=True)
-def _stores_of_the_world(world: World, db: None, _own_stores: None) -> Iterator[None]:
-    with stores_in(Path(world.pipeline.folder).parent):
-        yield
 
 
 def answer_to(row: Row, world: World, user: User, scopes: list[str]) -> Any:
