@@ -7,7 +7,6 @@ the server after it. Where there is no PostgreSQL it says so and runs nothing; w
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,9 +15,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
+from record.tests.servers.ports import free_port
+
 USER = "postgres"  # whom Debian's package makes; initdb and postgres refuse to run as root
 DATABASE = "conductor"
-START_S = 30
+START_S = 120
 # Nobody waits for disks: what a power cut would lose is no loss here. What a killed server has committed is kept.
 CONFIGURATION = """
 listen_addresses = '127.0.0.1'
@@ -38,7 +39,7 @@ class Server:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.data = folder / "data"
-        self.port = _free_port()
+        self.port = free_port()
         self._make()
 
     def url(self, database: str = DATABASE) -> str:
@@ -115,12 +116,6 @@ def running_server() -> Iterator[Server]:
             server.stop("immediate")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def main(command: list[str]) -> int:

@@ -22,6 +22,7 @@ import pytest
 from conductor_site.tests.installation import Installation
 from conductor_site.tests.stage import LONG_S, ROOT
 from record.tests.factories import PASSWORD
+from record.tests.servers.ports import free_ports
 
 pytestmark = pytest.mark.slow
 
@@ -139,14 +140,6 @@ def proxy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     with running(web_argv(folder), site, folder / "web.log"), running([nginx, "-c", str(config)], site, folder / "log"):
         wait_for(Browser(port, certificate), folder)
         yield port, certificate
-
-
-def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
 
 
 def make_certificate(openssl: str, folder: Path) -> Path:

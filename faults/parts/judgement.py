@@ -20,7 +20,7 @@ from faults.ground import Ground
 from faults.limits import Limits, TooLate
 from faults.referee import plain
 from faults.trials import Fault, Part, Trial
-from jobs.tests.cluster.daemons import free_ports
+from record.tests.servers.ports import free_ports
 
 PEOPLE = ("ada", "ben")
 OF_WEB = ["answer_before_commit", "answer_committed"]

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -70,18 +69,6 @@ class Daemon:
         if self._process is not None and self._process.poll() is None:
             with suppress(ProcessLookupError):
                 os.kill(self._process.pid, number)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of loopback on which nobody listens at the moment."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
 
 
 def until(holds: Callable[[], object], *, within_s: float, what: str) -> None:

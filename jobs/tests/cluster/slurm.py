@@ -14,8 +14,9 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from jobs.tests.cluster.daemons import Daemon, answers, free_ports, until
+from jobs.tests.cluster.daemons import Daemon, answers, until
 from jobs.tests.cluster.needs import find, need
+from record.tests.servers.ports import free_ports
 
 PROGRAMS = {
     "munged": "munge", "slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-client", "setpriv": "util-linux",

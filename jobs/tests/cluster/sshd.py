@@ -9,8 +9,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from jobs.tests.cluster.daemons import Daemon, free_ports, until
+from jobs.tests.cluster.daemons import Daemon, until
 from jobs.tests.cluster.needs import find, need, refuse
+from record.tests.servers.ports import free_ports
 
 PROGRAMS = {"sshd": "openssh-server", "ssh": "openssh-client", "ssh-keygen": "openssh-client", "setpriv": "util-linux"}
 TEST_USER = "conductor-test"

@@ -36,6 +36,9 @@ class Box:
         return "250 taken"
 
 
+READY_S = 60  # a machine may be busy
+
+
 class MailHost:
     """A mail server on a port of its own, with one account if `account` is given (user name, password)."""
 
@@ -49,7 +52,7 @@ class MailHost:
         options: dict[str, Any] = {}
         if self.account:
             options = {"authenticator": self._knows, "auth_required": True, "auth_require_tls": False}
-        self._controller = Controller(self.box, hostname="127.0.0.1", port=self.port, **options)
+        self._controller = Controller(self.box, hostname="127.0.0.1", port=self.port, ready_timeout=READY_S, **options)
         self._controller.start()
 
     def stop(self) -> None:
