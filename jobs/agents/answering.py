@@ -108,7 +108,7 @@ def _report(shell: Shell, folder: str) -> Report:
     text = told.get("text")
     own = told.get("facts") if isinstance(told.get("facts"), dict) else {}
     message = clean(str(told.get("message") or "").encode("utf-8", "replace"))
-    return Report(outcome, message[:1000], text if isinstance(text, str) else kept, own, facts | _known(own))
+    return Report(outcome, message, text if isinstance(text, str) else kept, own, facts | _known(own))
 
 
 def _read(ask: Ask, report: Report) -> tuple[Reading, dict[str, Any]]:
@@ -142,7 +142,7 @@ def _without_report(shell: Shell, job: Job) -> Answered:
             message = f"{message} {tail(shell, job.stderr_path, lines=5).text.strip()}".strip()
         except ConductorError:
             message = f"{message} Its log can't be read."
-    return Answered(outcome, message[:1000])
+    return Answered(outcome, message)
 
 
 def _ended_text(job: Job) -> str:

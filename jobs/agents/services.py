@@ -192,7 +192,7 @@ def _settle(ask: Ask, answered: Answered) -> bool:
 def _create(agent: Agent, author: Author, subject: Subject, question: Question) -> Ask:
     template = question.template
     pictures = question.pictures if takes_pictures(agent.backend, agent.configuration) else []
-    data = dict(question.data)
+    data = {name: redact(text) for name, text in question.data.items()}  # before the prompt cuts what is long
     if pictures:
         data["Pictures that go along, as files in your folder or beside this text"] = "\n".join(
             f"{each['name']}: {each.get('caption', '')}".rstrip(": ") for each in pictures

@@ -22,6 +22,7 @@ def main() -> int:
     order["key"], order["from_files"] = os.environ.get(settings.get("key_variable", ""), "").strip(), {}
     try:
         _read_files(order, settings)
+        order["secrets"] = _secrets(order, settings)
         _check_attachments(order["attachments"])
         answer = ASK[order["backend"]](order, folder)
     except Unfit as error:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import IO, Any
 
 from jobs.agents.runner.isolation import BUBBLEWRAP, OTHER_USER, Cage, NoIsolation, find_cage
-from jobs.agents.runner.report import ANSWERED, MAX_RAW_BYTES, Answer
+from jobs.agents.runner.report import ANSWERED, MARGIN_BYTES, MAX_RAW_BYTES, READ_BYTES, Answer, redacted_head
 
 MAX_ERRORS_BYTES = 64 * 1024
 PASSED_ON = ("PATH", "LANG", "TZ", "CONDUCTOR_TOKEN")  # the token is how Conductor finds what is left of a job
@@ -66,8 +66,8 @@ def _run(order: dict[str, Any], settings: dict[str, Any], cage: Cage, desk: str)
         return Answer("infra", f"{argv[0]} can't be started: {error.strerror}.", isolation=cage.kind)
     signal.signal(signal.SIGTERM, lambda *_: _stop(child))
     feed = threading.Thread(target=_feed, args=(child.stdin, order["prompt"].encode()), daemon=True)
-    out = _Reader(child.stdout, MAX_RAW_BYTES, on_full=lambda: _stop(child))
-    errors = _Reader(child.stderr, MAX_ERRORS_BYTES, on_full=lambda: None)
+    out = _Reader(child.stdout, READ_BYTES, on_full=lambda: _stop(child))
+    errors = _Reader(child.stderr, MAX_ERRORS_BYTES + MARGIN_BYTES, on_full=lambda: None)
     for thread in (feed, out, errors):
         thread.start()
     late = False
@@ -92,14 +92,15 @@ def _answer(
     out: "_Reader",
     errors: "_Reader",
 ) -> Answer:
-    said = errors.data().decode("utf-8", "replace")
-    answer = Answer(ANSWERED, raw=out.data(), cut=out.full, isolation=cage.kind, exit_code=code)
+    said = redacted_head(errors.data(), order["secrets"], MAX_ERRORS_BYTES).decode("utf-8", "replace")
+    raw = out.data()
+    answer = Answer(ANSWERED, raw=raw, cut=out.full, isolation=cage.kind, exit_code=code)
     if late:
         answer.outcome, answer.message = (
             "timed_out",
             f"It gave no answer within {order['time_limit_s']} s, and was ended.",
         )
-    elif out.full:
+    elif len(raw) > MAX_RAW_BYTES:
         limit = MAX_RAW_BYTES // 1024 // 1024
         answer.outcome, answer.message = "failed", f"It wrote more than {limit} MiB, and was ended; the first are kept."
     elif cage.kind == BUBBLEWRAP and code and said.startswith("bwrap: "):

@@ -10,7 +10,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from jobs.agents.runner.report import ANSWERED, MAX_RAW_BYTES, Answer
+from jobs.agents.runner.report import ANSWERED, MAX_RAW_BYTES, READ_BYTES, Answer
 
 ELSEWHERE = "elsewhere"
 CONTENT_CODES = ("content_filter", "content_policy_violation", "responsibleaipolicyviolation")
@@ -69,8 +69,10 @@ def _post(openai: Any, order: dict[str, Any], limit_s: int) -> bytes:
     with call as response:
         for chunk in response.iter_bytes():
             body += chunk
-            if len(body) > MAX_RAW_BYTES:
-                raise TooMuch(bytes(body[:MAX_RAW_BYTES]))
+            if len(body) > READ_BYTES:
+                break
+    if len(body) > MAX_RAW_BYTES:
+        raise TooMuch(bytes(body[:READ_BYTES]))
     return bytes(body)
 
 
@@ -99,7 +101,7 @@ def _read(body: bytes, settings: dict[str, Any]) -> Answer:
     answer.facts = _facts(told, settings)
     if choice.get("finish_reason") == "content_filter" or message.get("refusal"):
         answer.outcome = "content_policy"
-        answer.message = str(message.get("refusal") or "The provider's content filter ended the answer.")[:1000]
+        answer.message = str(message.get("refusal") or "The provider's content filter ended the answer.")
     elif choice.get("finish_reason") == "length":
         answer.outcome, answer.message = "failed", "The answer was cut off: it is longer than the provider allows."
     answer.text = text if isinstance(text, str) else ""
@@ -111,7 +113,7 @@ def _facts(told: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
     usage: Any = told.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     tokens_in, tokens_out = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    facts = {"model": str(told.get("model", ""))[:120], "tokens_in": tokens_in, "tokens_out": tokens_out}
+    facts = {"model": str(told.get("model", "")), "tokens_in": tokens_in, "tokens_out": tokens_out}
     price_in, price_out = settings.get("usd_per_million_in"), settings.get("usd_per_million_out")
     counted = all(type(each) is int and 0 <= each < 2**53 for each in (tokens_in, tokens_out))
     if counted and all(isinstance(each, int | float) for each in (price_in, price_out)):
@@ -121,8 +123,8 @@ def _facts(told: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
 
 def _refused(error: Any) -> Answer:
     """An HTTP status that says no, by what it means."""
-    said = f"The provider answered {error.status_code}: {str(error.message)[:600]}"
-    raw = error.response.content[:MAX_RAW_BYTES] if _was_read(error.response) else b""
+    said = f"The provider answered {error.status_code}: {error.message}"
+    raw = error.response.content[:READ_BYTES] if _was_read(error.response) else b""
     code = f"{getattr(error, 'code', '')} {getattr(error, 'type', '')} {said}".lower()
     if error.status_code == 429:
         outcome = "rate_limited"

@@ -9,6 +9,9 @@ from typing import Any
 from record.redaction import redact
 
 MAX_RAW_BYTES = 5 * 1024 * 1024
+MARGIN_BYTES = 64 * 1024  # more than any secret has; as much is read past the end of what is kept
+READ_BYTES = MAX_RAW_BYTES + MARGIN_BYTES
+MESSAGE_CHARS = 2000
 REPORT, RAW = "answer.json", "raw"
 ANSWERED = "answered"  # it wrote something and ended well: what it wrote is read by whoever asked
 
@@ -31,13 +34,28 @@ class Answer:
 def write_answer(folder: str, answer: Answer, secrets: Iterable[str]) -> None:
     """Write the answer without secrets: what was written first, and the report of it last, each whole or not at all."""
     known = list(secrets)
-    raw = redact(answer.raw[:MAX_RAW_BYTES].decode("utf-8", "replace"), known).encode()[:MAX_RAW_BYTES]
+    raw = redacted_head(answer.raw, known, MAX_RAW_BYTES)
     report = asdict(answer) | {"raw": None, "cut": answer.cut or len(answer.raw) > MAX_RAW_BYTES}
-    report["message"] = redact(answer.message, known)[:2000]
+    report["message"] = redact(answer.message, known)[:MESSAGE_CHARS]
     report["text"] = None if answer.text is None else redact(answer.text, known)
-    report["facts"] = {name: redact(v, known) if isinstance(v, str) else v for name, v in answer.facts.items()}
+    report["facts"] = {
+        name: redact(v, known)[:MESSAGE_CHARS] if isinstance(v, str) else v for name, v in answer.facts.items()
+    }
     _write(f"{folder}/{RAW}", raw)
     _write(f"{folder}/{REPORT}", json.dumps(report).encode())
+
+
+def redacted_head(raw: bytes, known: Iterable[str], most_bytes: int) -> bytes:
+    """At most `most_bytes` of what was written, without secrets; of longer text MARGIN_BYTES more are looked at.
+
+    Secrets are struck before it is cut, and where there was still more the margin goes: a secret across either end
+    would leave its head there.
+    """
+    looked_at_bytes = most_bytes + MARGIN_BYTES
+    shown = redact(raw[:looked_at_bytes].decode("utf-8", "replace"), known).encode()
+    if len(raw) >= looked_at_bytes:
+        shown = shown[:-MARGIN_BYTES]
+    return shown[:most_bytes]
 
 
 def _write(path: str, data: bytes) -> None:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import pwd
+import re
 import shutil
 import subprocess
 import tempfile
@@ -17,7 +18,9 @@ import pytest
 from jobs.agents import store
 from jobs.agents.models import Ask
 from jobs.agents.runner import isolation
+from jobs.agents.runner.command import MAX_ERRORS_BYTES
 from jobs.agents.runner.isolation import NoIsolation, find_cage
+from jobs.agents.runner.report import MARGIN_BYTES, MAX_RAW_BYTES, READ_BYTES
 from jobs.agents.tests.factories import GOOD, Desk, run_asks, run_job
 from jobs.models import Job
 from jobs.services import handle_final, stop_job
@@ -141,6 +144,25 @@ def test_a_secret_on_its_errors_is_struck_from_the_message(desk: Desk) -> None:
     secret.unlink()
     ask = desk.asked(agent)
     assert ask.state == "infra" and str(secret) in ask.why
+
+
+@pytest.mark.parametrize("least_bytes", [MAX_RAW_BYTES - 9, READ_BYTES - 9])
+def test_a_secret_across_the_end_of_what_is_kept_or_read_leaves_no_head(
+    desk: Desk, monkeypatch: Any, least_bytes: int
+) -> None:
+    monkeypatch.setenv("KEY", SECRET)
+    program = f"head -c {least_bytes} /dev/zero | tr '\\0' .; printf '%s' \"$KEY\"; head -c 200000 /dev/zero"
+    ask = desk.asked(desk.agent(program, configuration={"environment": ["KEY"]}))
+    assert ask.raw_cut and SECRET[:4] not in raw_of(ask)
+
+
+def test_a_secret_across_the_end_of_its_errors_leaves_no_head(desk: Desk, monkeypatch: Any) -> None:
+    monkeypatch.setenv("KEY", SECRET)
+    for before, after in ((MAX_ERRORS_BYTES - 9, 9_000), (10, 580), (MAX_ERRORS_BYTES + MARGIN_BYTES - 9, 9_000)):
+        told = f"head -c {before} /dev/zero | tr '\\0' '\\n'; printf %s \"$KEY\"; printf ' %{after}s' ."
+        agent = desk.agent(f"({told}) >&2; exit 1", name=f"a{before}", configuration={"environment": ["KEY"]})
+        ask = desk.asked(agent)
+        assert ask.state == "failed" and not re.search("corr|batt|stap", ask.why), ask.why
 
 
 def test_what_has_the_form_of_a_secret_is_struck_too(desk: Desk) -> None:

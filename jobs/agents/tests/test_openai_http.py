@@ -122,6 +122,12 @@ def test_more_than_is_kept_is_cut(desk: Desk, provider: Provider) -> None:
     assert ask.state == "failed" and ask.raw_cut and ask.raw_bytes == 5 * 1024 * 1024
 
 
+def test_a_secret_across_the_end_of_what_is_kept_leaves_no_head(desk: Desk, provider: Provider) -> None:
+    provider.body = b"." * (5 * 1024 * 1024 - 4) + KEY.encode() + b"." * 200_000
+    ask = desk.asked(looker(desk, provider))
+    assert ask.raw_cut and KEY[:4] not in store.read(ask.raw_sha256).decode()
+
+
 def test_nobody_at_the_address(desk: Desk, provider: Provider) -> None:
     ask = desk.asked(looker(desk, provider, base_url="http://127.0.0.1:9/v1"))
     assert ask.state == "infra" and "can't be reached" in ask.why
