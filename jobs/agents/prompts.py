@@ -14,6 +14,7 @@ from jobs.logs import clean
 
 MAX_DATA_CHARACTERS = 100_000
 MAX_PROMPT_CHARACTERS = 400_000
+_FENCE_CHARACTERS = 200  # of a fence around no data, which says that all of it is left out
 STATUS_OK, STATUS_BLOCKED = "ok", "blocked"
 
 _FENCED = (
@@ -71,23 +72,48 @@ def render(template: Template, data: Mapping[str, str], form: str = "json") -> s
     `form` is json or front_matter.
     """
     how = _JSON if form == "json" else _FRONT_MATTER
-    parts = [template.question.strip(), _FENCED]
-    parts += [f"{_line(name)}:\n{fence(text)}" for name, text in data.items()]
-    parts += [f"{how}\n{json.dumps(schema_of(template), ensure_ascii=False)}", _BLOCKED]
-    return "\n\n".join(parts)[:MAX_PROMPT_CHARACTERS] + "\n"
+    words = [template.question.strip(), _FENCED]
+    closing = [f"{how}\n{json.dumps(schema_of(template), ensure_ascii=False)}", _BLOCKED]
+    room = MAX_PROMPT_CHARACTERS - sum(len(part) + 2 for part in [*words, *closing])
+    pieces = [f"{_line(name)}:\n" for name in data]
+    for number, text in enumerate(data.values()):  # what one leaves of its share is the next ones'
+        share = room // (len(pieces) - number) - len(pieces[number]) - 2
+        pieces[number] += fence(text, most=min(MAX_DATA_CHARACTERS, max(0, share - _FENCE_CHARACTERS)))
+        room -= len(pieces[number]) + 2
+    return "\n\n".join([*words, *pieces, *closing]) + "\n"
 
 
-def fence(text: str) -> str:
-    """`text` as data: made safe to show, cut to a bound, a bar before each line, between lines with a fresh word."""
+def fence(text: str, *, most: int = MAX_DATA_CHARACTERS) -> str:
+    """`text` as data: made safe to show, a bar before each line, between lines with a fresh word.
+
+    Of its lines with their bars at most `most` characters are left, and how many of the text were cut is said.
+    """
     shown = clean(text.encode("utf-8", "replace"))
-    cut = len(shown) - MAX_DATA_CHARACTERS
+    lines, cut = _barred(shown, most)
     if cut > 0:
-        shown = f"{shown[:MAX_DATA_CHARACTERS]}\n({cut} more characters are left out)"
+        lines += f"| ({cut} more characters are left out)\n"
     word = secrets.token_hex(8)
     while word in shown:
         word = secrets.token_hex(8)
-    lines = "".join(f"| {line}\n" for line in shown.splitlines())
     return f"<<<DATA {word}\n{lines}{word} DATA>>>"
+
+
+def _barred(shown: str, most: int) -> tuple[str, int]:
+    """(the first lines of `shown` with a bar before each, in at most `most` characters; how much of `shown` is left
+    out)."""
+    kept, size, used = [], 0, 0
+    for line in shown.splitlines(keepends=True):
+        room = most - size - len("| \n")
+        part = line.rstrip("\n")[: max(0, room)]
+        if room < 0 or (part == "" and line != "\n"):
+            break
+        kept.append(f"| {part}\n")
+        size += len(kept[-1])
+        used += len(part)
+        if len(part) < len(line.rstrip("\n")):
+            break
+        used += len(line) - len(part)
+    return "".join(kept), len(shown) - used
 
 
 def _line(name: str) -> str:

@@ -1,10 +1,11 @@
 """Data can't leave its fence, whatever it is."""
 
+import json
 import re
 
 import pytest
 
-from jobs.agents.prompts import MAX_DATA_CHARACTERS, fence, render
+from jobs.agents.prompts import MAX_DATA_CHARACTERS, MAX_PROMPT_CHARACTERS, fence, render, schema_of
 from jobs.agents.tests.factories import JUDGE
 
 FENCE = re.compile(r"<<<DATA (\w{16})\n((?:\|.*\n)*)\1 DATA>>>")
@@ -31,6 +32,25 @@ def test_the_word_is_another_each_time() -> None:
 def test_long_data_is_cut_and_says_so() -> None:
     shown = fence("line\n" * 50_000)
     assert len(shown) < 2 * MAX_DATA_CHARACTERS and "more characters are left out" in shown
+
+
+@pytest.mark.parametrize("line", ["\n", "x" * 3999 + "\n", "line\n"])
+@pytest.mark.parametrize("count", [1, 3, 12, 400])
+def test_however_much_data_there_is_each_fence_is_closed_and_the_answer_is_asked_for(line: str, count: int) -> None:
+    text = line * (600_000 // count // len(line) + 2)
+    prompt = render(JUDGE, {f"piece {number}": text for number in range(count)})
+    assert len(prompt) <= MAX_PROMPT_CHARACTERS
+    assert len(FENCE.findall(prompt)) == prompt.count("<<<DATA") - 1 == count, "one is in our own words"
+    assert prompt.count("more characters are left out") == count
+    assert json.dumps(schema_of(JUDGE)) in prompt and '"blocked"' in prompt.splitlines()[-1]
+
+
+def test_what_is_cut_is_counted() -> None:
+    whole = FENCE.fullmatch(fence("abc\ndefgh\ni\n", most=13))
+    assert whole and whole[2] == "| abc\n| defg\n| (4 more characters are left out)\n"
+    whole = FENCE.fullmatch(fence("abc\n\n\ni", most=12))
+    assert whole and whole[2] == "| abc\n| \n| \n| (1 more characters are left out)\n"
+    assert "left out" not in fence("abc\n\n\ni", most=16)
 
 
 def test_a_prompt_has_the_question_the_data_and_how_to_answer() -> None:
