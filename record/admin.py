@@ -134,10 +134,12 @@ class EventAdmin(ReadOnly):
 
 @admin.register(Channel)
 class ChannelAdmin(ReadOnly):
-    list_display = ["__str__", "kind", "address", "enabled", "failures", "problem", "sent_at"]
+    list_display = ["__str__", "kind", "shown_address", "enabled", "failures", "problem", "sent_at"]
+    exclude = ["address"]  # for the lab's administrators, who may change it
+    readonly_fields = ["shown_address"]
     list_filter = ["kind", "enabled", "lab"]
     list_select_related = ["lab", "owner"]
-    search_fields = ["name", "address", "owner__username"]
+    search_fields = ["name", "owner__username"]
 
 
 @admin.register(PersonalNotices)

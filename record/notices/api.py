@@ -1,6 +1,7 @@
 """The API of notices: channels, what became of each notice, what you yourself hear of."""
 
 from dataclasses import asdict
+from functools import cached_property
 from typing import Any, cast
 
 from django.contrib.auth.models import User
@@ -39,6 +40,17 @@ ZONE_CHARS = 60
 class ChannelOutput(serializers.ModelSerializer[Channel]):
     lab = serializers.SlugRelatedField[Lab](slug_field="slug", read_only=True)
     topics = serializers.ListField(child=serializers.CharField())
+    address = serializers.SerializerMethodField(
+        help_text="of a webhook the scheme and the host alone, unless you may change the channel"
+    )
+
+    def get_address(self, channel: Channel) -> str:
+        return channel.address if channel.lab_id in self._changeable else channel.shown_address
+
+    @cached_property
+    def _changeable(self) -> set[int]:
+        """The labs whose channels the asker may change; asked once a list."""
+        return set(lab_ids(self.context["request"].user, Ability.OVERRIDE))
 
     class Meta:
         model = Channel
@@ -111,7 +123,8 @@ class ChannelViewSet(Repeatable, LabReadOnly):
         wish = dict(given.validated_data)
         made = services.save_channel(lab_id=wish.pop("lab").pk, author=author_of(request), **wish)
         where = request.build_absolute_uri(reverse("api:channel-detail", kwargs={"pk": made.pk}))
-        return Response(ChannelOutput(made).data, status=201, headers={"Location": where})
+        shown = ChannelOutput(made, context={"request": request})
+        return Response(shown.data, status=201, headers={"Location": where})
 
 
 class ChangeChannel(Command):

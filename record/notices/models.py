@@ -1,5 +1,6 @@
 """Where notices go (channels), what a person wants to hear, and the outbox."""
 
+import re
 import uuid
 import zoneinfo
 from datetime import datetime, time, timedelta
@@ -70,6 +71,15 @@ class Channel(models.Model):
 
     def __str__(self) -> str:
         return f"{self.lab.slug}/{self.name}" if self.lab else f"notices of {self.owner}"
+
+    @property
+    def shown_address(self) -> str:
+        """The address as everybody may see it: of a webhook, whose path mostly is a secret, the scheme and the host."""
+        if self.kind != ChannelKind.WEBHOOK:
+            return self.address
+        scheme, _, rest = self.address.partition("://")
+        host = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[2]
+        return f"{scheme}://{host}/…"
 
     def recipients(self) -> list[str]:
         """To whom each event is sent on its own; one empty name where the channel is a single place."""

@@ -67,7 +67,7 @@ def save_channel(*, lab_id: int, author: Author, name: str, channel: Channel | N
             kind="channel.change",
             subject=subject_of(row),
             message=f"Channel {row.name} {'made' if was_new else 'changed'} by {author.name}",
-            data={"kind": row.kind, "address": row.address, "topics": row.topics, "enabled": row.enabled},
+            data={"kind": row.kind, "address": row.shown_address, "topics": row.topics, "enabled": row.enabled},
         )
     return row
 

@@ -31,6 +31,21 @@ def test_a_channel_is_made_changed_and_tried(client: Client, people: People, lab
     assert (tried.status_code, tried.json()["state"], tried.json()["recipient"]) == (201, "pending", "b@example.org")
 
 
+def test_only_who_may_change_it_sees_the_whole_address_of_a_webhook(client: Client, people: People, lab: Lab) -> None:
+    given = {"lab": lab.slug, "name": "hook", "kind": "webhook", "address": "https://h.example.org:8443/T0K3N?k=v"}
+    client.force_login(people.administrator)
+    made = call(client, "POST", "channel-list", given)
+    assert made.json()["address"] == given["address"]
+    detail, pages = reverse("api:channel-detail", args=[made.json()["id"]]), [reverse("notices:channels")]
+    pages += [reverse("api:channel-list"), reverse("api:event-list"), detail]
+    for someone, whole in ((people.administrator, True), (people.viewer, False), (people.operator, False)):
+        client.force_login(someone)
+        shown = [client.get(url).text for url in pages]
+        assert [("T0K3N" in text) for text in shown] == [whole, whole, False, whole]
+        assert all("https://h.example.org:8443/" in text for text in shown)
+        assert (client.get(detail).json()["address"] == "https://h.example.org:8443/…") is not whole
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
