@@ -6,22 +6,21 @@ forget transaction ids after a while, and a new sign-in has ones of its own; so 
 where an earlier attempt may have arrived the room is looked through first.
 """
 
+import ipaddress
 import json
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import quote
-
-import urllib3
+from urllib.parse import quote, urlsplit
 
 from record.notifiers import Message, Picture, SendFailure, Sent, Where, texts
-from record.notifiers.web import ANSWER_BYTES, Answer, ask
+from record.notifiers.web import ANSWER_BYTES, Answer, WatchedManager, ask
+from record.redaction import redact
 
 MARK = "conductor.delivery"  # the key in an event's content that holds the uuid
 LOOKED_THROUGH, A_PAGE = 200, 50
 PAGE_BYTES = 8 * 1024 * 1024  # A_PAGE events of 65,536 bytes at most, with what a homeserver says of each
 TEXT_LIMIT_BYTES = 20_000  # an event may have 65,536 bytes in all
-_pool = urllib3.PoolManager(num_pools=4, maxsize=4)
+_pool = WatchedManager(num_pools=4, maxsize=4)
 
 
 @dataclass(frozen=True)
@@ -40,9 +39,9 @@ class Bot:
             bot = cls(*(str(found[name]) for name in ("homeserver", "user_id", "access_token")))
         except (ValueError, TypeError, KeyError) as error:
             raise SendFailure(f"The bot's sign-in is not one ({told}).", everywhere=True) from error
-        if not re.match(r"https?://", bot.homeserver) or ":" not in bot.user_id:
-            raise SendFailure(f"The bot's sign-in names no homeserver or user ({told}).", everywhere=True)
-        return bot
+        if ":" not in bot.user_id:
+            raise SendFailure(f"The bot's sign-in names no user ({told}).", everywhere=True)
+        return replace(bot, homeserver=_checked_server(bot.homeserver))
 
 
 def send(message: Message, where: Where) -> Sent:
@@ -68,7 +67,7 @@ class _Room:
     def __init__(self, bot: Bot, target: str, told: str) -> None:
         self.bot, self.told = bot, told
         self.name = target
-        self.server = bot.homeserver.rstrip("/")
+        self.server = bot.homeserver
         self.id = target if target.startswith("!") else self._resolve(_alias(target, bot))
         if self._state("m.room.encryption"):
             raise SendFailure(
@@ -97,7 +96,7 @@ class _Room:
         path = f"/_matrix/media/v3/upload?filename={quote(picture.name, safe='')}"
         answer = self._ask("POST", path, picture.data, kind=picture.media_type)
         if answer.status in (400, 403, 404, 413, 415):
-            return f"The homeserver takes no pictures ({_said(answer)})."
+            return f"The homeserver takes no pictures ({self._said(answer)})."
         if answer.status != 200:
             raise self._failure(answer, "to upload a picture")
         info = {"mimetype": picture.media_type, "size": len(picture.data), "w": picture.width, "h": picture.height}
@@ -156,7 +155,7 @@ class _Room:
                 raise SendFailure(f"The room {self.name} is encrypted; use one without encryption.", everywhere=True)
             return
         raise SendFailure(
-            f"{self.bot.user_id} may not enter {self.name} ({_said(answer)}): invite it there.", everywhere=True
+            f"{self.bot.user_id} may not enter {self.name} ({self._said(answer)}): invite it there.", everywhere=True
         )
 
     def _ask(
@@ -173,9 +172,12 @@ class _Room:
         name = f"The homeserver {self.server}"
         return ask(_pool, method, f"{self.server}{path}", name=name, headers=headers, body=data, most_bytes=most_bytes)
 
+    def _said(self, answer: Answer) -> str:
+        return _said(answer, self.bot.access_token)
+
     def _failure(self, answer: Answer, what: str) -> SendFailure:
         """What an answer means that is not the wanted one."""
-        said, code = _said(answer), answer.json().get("errcode")
+        said, code = self._said(answer), answer.json().get("errcode")
         if answer.status == 429:
             wait_s = _wait_s(answer.json().get("retry_after_ms")) or answer.retry_after_s or 5.0
             return SendFailure(f"{self.server} wants to be asked less often.", everywhere=True, wait_s=wait_s)
@@ -200,7 +202,7 @@ def sign_in(*, homeserver: str, user: str, password: str, device: str) -> str:
 
     SendFailure, in words, where the homeserver does not let us in.
     """
-    server = homeserver.rstrip("/")
+    server = _checked_server(homeserver)
     body = {
         "type": "m.login.password",
         "identifier": {"type": "m.id.user", "user": user},
@@ -214,11 +216,40 @@ def sign_in(*, homeserver: str, user: str, password: str, device: str) -> str:
     )  # fmt: skip
     found = answer.json()
     if answer.status != 200 or "access_token" not in found:
-        raise SendFailure(f"{name} does not let {user} in: {_said(answer)}.", transient=answer.status >= 500)
+        raise SendFailure(f"{name} does not let {user} in: {_said(answer, password)}.", transient=answer.status >= 500)
     return json.dumps(
         {"homeserver": server, "user_id": found["user_id"], "access_token": found["access_token"],
          "device_id": found.get("device_id", "")}
     )  # fmt: skip
+
+
+def _checked_server(address: str) -> str:
+    """The homeserver's address without a slash at its end; SendFailure unless what is sent there is encrypted, or never
+    leaves this machine: it carries a password or an access token."""
+    try:
+        parts = urlsplit(address.strip())
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        host = None
+    if not host or parts.scheme not in ("https", "http") or parts.query or parts.fragment:
+        raise SendFailure("That is no address of a homeserver: write https:// and its host.", everywhere=True)
+    if parts.username or parts.password:
+        raise SendFailure(f"The address of the homeserver {host} may hold no password.", everywhere=True)
+    if parts.scheme == "http" and not _is_here(host):
+        raise SendFailure(
+            f"The homeserver {host} is to be reached by http://, which would show the bot's sign-in to the network: "
+            "give its https:// address and sign in again.",
+            everywhere=True,
+        )
+    return parts.geturl().rstrip("/")
+
+
+def _is_here(host: str) -> bool:
+    """Whether the host is this machine itself, by an address or a name that can mean nothing else (RFC 6761, 6.3)."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 def _alias(target: str, bot: Bot) -> str:
@@ -243,7 +274,8 @@ def _wait_s(retry_after_ms: Any) -> float:
     return retry_after_ms / 1000 if isinstance(retry_after_ms, int | float) and 0 < retry_after_ms < 2**53 else 0.0
 
 
-def _said(answer: Answer) -> str:
+def _said(answer: Answer, *secrets: str) -> str:
+    """What the homeserver says, without the `secrets` that it was sent."""
     found = answer.json()
     text = f"{found.get('errcode', '')} {found.get('error', '')}".strip()
-    return f"{answer.status} {text}"[:300].strip()
+    return f"{answer.status} {redact(text, secrets)}"[:300].strip()

@@ -16,10 +16,8 @@ import time
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-import urllib3
-
 from record.notifiers import Message, SendFailure, Sent, Where
-from record.notifiers.web import Answer, ask
+from record.notifiers.web import Answer, WatchedPool, WatchedTLSPool, ask
 
 PREFIX = "whsec_"
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -135,12 +133,12 @@ def _checked_address(parts: SplitResult, allowed: list[Network]) -> str:
     return addresses[0]
 
 
-def _pool(parts: SplitResult, address: str) -> urllib3.HTTPConnectionPool:
+def _pool(parts: SplitResult, address: str) -> WatchedPool | WatchedTLSPool:
     """Connections to that very address; the certificate must be the host's."""
     if parts.scheme == "http":
-        return urllib3.HTTPConnectionPool(address, parts.port or 80)
+        return WatchedPool(address, parts.port or 80)
     host = str(parts.hostname)
-    return urllib3.HTTPSConnectionPool(address, parts.port or 443, server_hostname=host, assert_hostname=host)
+    return WatchedTLSPool(address, parts.port or 443, server_hostname=host, assert_hostname=host)
 
 
 def _check(answer: Answer, parts: SplitResult) -> None:

@@ -17,6 +17,7 @@ from django.utils import timezone
 from record.models import Channel, Delivery, Lab, SenderTurn
 from record.notices.secrets import keep_secret, read_secret, variable
 from record.notifiers import Item, Message, Picture, SendFailure, Where, matrix
+from record.notifiers.web import Answer
 from record.tests.harness import database_environment
 from record.tests.notices_scene import happen, make_channel, send_now, states
 from record.tests.servers.ports import free_port
@@ -234,12 +235,52 @@ def test_what_else_can_be_wrong(homeserver: Homeserver, room: str, name: str) ->
         ("nowhere", {}, "There is no room #nowhere:localhost"),
         (room, {"access_token": "syt_wrong"}, "sign in again"),
         ("x", {"homeserver": f"http://127.0.0.1:{free_port()}"}, "can't be reached"),
-        ("x", {"homeserver": "lab.example.org"}, "no homeserver"),
+        ("x", {"homeserver": "lab.example.org"}, "no address of a homeserver"),
     ]:
         with pytest.raises(SendFailure, match=words):
             matrix.send(message(), Where(target, json.dumps(bot | changes)))
     with pytest.raises(SendFailure, match="not one"):
         matrix.send(message(), Where("x", "a password"))
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("http://matrix.example.org", "to the network"),
+        ("http://93.184.215.14:8008", "to the network"),
+        ("http://10.0.0.5:8008", "to the network"),
+        ("http://localhost.example.org", "to the network"),
+        ("HTTP://matrix.example.org", "to the network"),
+        ("ftp://matrix.example.org", "write https://"),
+        ("https://", "write https://"),
+        ("https://[::1", "write https://"),
+        ("https://matrix.example.org:99999", "write https://"),
+        ("https://u:p@matrix.example.org", "no password"),
+    ],
+)
+def test_no_sign_in_goes_out_in_the_clear(address: str, words: str, monkeypatch: Any) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(matrix, "ask", lambda *_, **__: asked.append("asked"))
+    kept = {"homeserver": address, "user_id": "@bot:example.org", "access_token": "syt_none"}
+    with pytest.raises(SendFailure, match=words):
+        matrix.send(message(), Where("!room:example.org", json.dumps(kept)))
+    with pytest.raises(SendFailure, match=words):
+        matrix.sign_in(homeserver=address, user="@bot:example.org", password="a password", device="test")
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    "address", ["https://example.org/", "http://127.0.0.1:8008", "http://[::1]", "http://localhost"]
+)
+def test_addresses_of_homeservers(address: str) -> None:
+    kept = {"homeserver": address, "user_id": "@bot:example.org", "access_token": "syt_none"}
+    assert matrix.Bot.read(json.dumps(kept), "").homeserver == address.rstrip("/")
+
+
+def test_what_a_homeserver_quotes_of_the_sign_in_is_struck_before_it_is_cut() -> None:
+    token = "syx-" + "0123456789" * 3
+    answer = Answer(403, json.dumps({"error": "." * (300 - len("403 ") - 9) + token}), {})
+    assert token[:4] not in matrix._said(answer, token)
 
 
 def test_from_a_password_to_a_message(

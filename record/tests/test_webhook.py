@@ -6,6 +6,9 @@ import hmac
 import ipaddress
 import json
 import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
@@ -14,7 +17,7 @@ from django.utils import timezone
 
 from record.models import Lab
 from record.notices.secrets import new_webhook_key, variable_of
-from record.notifiers import Item, Message, SendFailure, Where, webhook
+from record.notifiers import Item, Message, SendFailure, Where, web, webhook
 from record.tests.notices_scene import happen, make_channel, send_now, states
 from record.tests.servers.hooks import HookHost
 
@@ -120,6 +123,38 @@ def test_redirects_are_not_followed(hook_host: HookHost) -> None:
 def test_addresses_that_are_none(target: str, words: str) -> None:
     with pytest.raises(SendFailure, match=words):
         webhook.send(message(), Where(target, KEY, {"private": []}))
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_server_that_drips_is_left_in_time(scheme: str, monkeypatch: Any) -> None:
+    """Headers byte by byte over http, the handshake of TLS over https; each byte is well within any limit for one."""
+    monkeypatch.setattr(web, "LONGEST_S", 0.5)
+    with dripping() as port:
+        where = Where(f"{scheme}://127.0.0.1:{port}/", KEY, {"private": ("127.0.0.0/8",)})
+        with pytest.raises(SendFailure, match="did not answer within") as failure:
+            webhook.send(message(), where)
+    assert failure.value.unknown and failure.value.everywhere
+
+
+@contextmanager
+def dripping() -> Iterator[int]:
+    """The port of a server that begins an answer, of either kind, and never comes to its end."""
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip() -> None:
+            connection, _ = server.accept()
+            with connection, suppress(OSError):  # the sender left
+                hello = connection.recv(64 * 1024)
+                connection.sendall(b"\x16\x03\x03\x3f\xff" if hello[0] == 0x16 else b"HTTP/1.1 204 No Content\r\nx-y: ")
+                while not over.wait(0.05):
+                    connection.sendall(b"\x02")
+
+        thread = threading.Thread(target=drip, daemon=True)
+        thread.start()
+        yield int(server.getsockname()[1])
+        over.set()
+        thread.join()
 
 
 @pytest.mark.parametrize("secret", ["", "whsec_", "whsec_c2hvcnQ=", "not base64!"])
