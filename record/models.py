@@ -4,10 +4,12 @@ import uuid
 from typing import Any, NoReturn
 
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.db import models
 from django.utils import timezone
 
 from record.errors import NotAllowed
+from record.naming import shouted
 from record.notices.models import Channel as Channel
 from record.notices.models import Delivery as Delivery
 from record.notices.models import PersonalNotices as PersonalNotices
@@ -28,6 +30,12 @@ class Lab(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def clean(self) -> None:
+        """Refuse a short name that makes the same names of variables as another lab's: they would share secrets."""
+        others = Lab.objects.exclude(pk=self.pk).values_list("slug", flat=True)
+        if twin := next((slug for slug in others if shouted(slug) == shouted(self.slug)), ""):
+            raise ValidationError({"slug": f"It differs too little from {twin}, another lab's: choose another."})
 
 
 class Role(models.TextChoices):

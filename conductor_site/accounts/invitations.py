@@ -1,6 +1,7 @@
 """Invitations into a lab, and the first administrator's: who may make them, and what accepting one does."""
 
 from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils.text import slugify
 
@@ -20,7 +21,7 @@ from conductor_site.accounts.passwords import checked_password
 from conductor_site.models import LinkKind, OneTimeLink
 from record.access import kind_of
 from record.errors import BadInput, NotAllowed
-from record.members import add_role, may_manage
+from record.members import add_role, lock_roles, may_manage
 from record.models import ActorKind, Door, Lab, Role
 from record.services import Author, Ruling, Subject, record_decision, record_event
 
@@ -118,6 +119,12 @@ def open_invitations(lab: Lab) -> list[OneTimeLink]:
 def _good_invitation(secret: str) -> OneTimeLink:
     """The open invitation, as long as whoever made it still may invite."""
     link = open_link(secret, *JOINING)
+    _check_maker(link)
+    return link
+
+
+def _check_maker(link: OneTimeLink) -> None:
+    """DeadLink unless whoever made the invitation still may invite."""
     if link.made_by is not None and link.lab is not None:
         door = Door.ADMIN if link.made_by.is_superuser else Door.WEB
         try:
@@ -126,11 +133,12 @@ def _good_invitation(secret: str) -> OneTimeLink:
             raise DeadLink(
                 f"Whoever made this invitation manages {link.lab.name} no longer. Ask an administrator for another."
             ) from refusal
-    return link
 
 
 def _join(link: OneTimeLink, user: User) -> Lab:
     assert link.lab is not None  # noqa: S101 - the table's constraint
+    lock_roles(link.lab, user)
+    _check_maker(OneTimeLink.objects.select_related("lab", "made_by").get(pk=link.pk))  # from now on it holds
     claim_link(link, used_by=user)
     by = link.made_by.get_username() if link.made_by else "the command line"
     author = Author.person(user, Door.WEB)
@@ -144,7 +152,17 @@ def _lab_called(name: str) -> Lab:
     slug = slugify(name)[:60]
     if not slug:
         raise BadInput("Give the lab a name with letters in it.")
-    return Lab.objects.filter(slug=slug).first() or Lab.objects.create(name=name.strip()[:120], slug=slug)
+    return Lab.objects.filter(slug=slug).first() or _new_lab(name.strip()[:120], slug)
+
+
+def _new_lab(name: str, slug: str) -> Lab:
+    lab = Lab(name=name, slug=slug)
+    try:
+        lab.full_clean()
+    except ValidationError as error:
+        raise BadInput(f"There can't be a lab {name} ({slug}): {' '.join(error.messages)}") from error
+    lab.save()
+    return lab
 
 
 def _record(link: OneTimeLink, author: Author, verdict: str, told: str) -> None:

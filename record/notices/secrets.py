@@ -4,13 +4,13 @@ then in the folder of secrets, where commands put it."""
 
 import base64
 import os
-import re
 import secrets as random
 from contextlib import suppress
 from pathlib import Path
 
 from django.conf import settings
 
+from record.naming import shouted
 from record.notices.models import Channel, ChannelKind
 
 
@@ -25,7 +25,7 @@ def variable_of(channel: Channel) -> str:
 
 def variable(lab_slug: str, kind: str, name: str) -> str:
     """CONDUCTOR_NOTICE__LAB__KIND_NAME."""
-    return "__".join(["CONDUCTOR_NOTICE", _shouted(lab_slug), _shouted(f"{kind}_{name}")])
+    return "__".join(["CONDUCTOR_NOTICE", shouted(lab_slug), shouted(f"{kind}_{name}")])
 
 
 def secret_of(channel: Channel) -> str:
@@ -69,7 +69,3 @@ def new_webhook_key() -> str:
 
 def folder() -> Path:
     return Path(settings.NOTICE_SECRETS)
-
-
-def _shouted(text: str) -> str:
-    return re.sub(r"[^A-Z0-9]+", "_", text.upper()).strip("_")

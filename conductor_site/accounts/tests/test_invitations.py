@@ -15,6 +15,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from conductor_site.accounts import invitations
 from conductor_site.accounts.invitations import accept_with_account, accept_with_new_account, invite, revoke_invitation
 from conductor_site.accounts.links import DeadLink
 from conductor_site.models import OneTimeLink
@@ -23,7 +24,7 @@ from record.errors import BadInput, NotAllowed
 from record.members import set_roles
 from record.models import Decision, Door, Event, Lab, Membership
 from record.services import Author
-from record.tests.factories import PASSWORD, People, make_agent_user, make_person
+from record.tests.factories import PASSWORD, People, make_agent_user, make_lab, make_person
 
 pytestmark = pytest.mark.django_db
 NEW = {"username": "mara", "new_password1": PASSWORD, "new_password2": PASSWORD, "first_name": "Mara"}
@@ -181,6 +182,22 @@ def test_an_invitation_ends_with_the_right_to_invite(lab: Lab, people: People) -
     assert not Membership.objects.filter(user=second).exists()
 
 
+def test_the_right_to_invite_may_end_while_an_account_is_made(
+    lab: Lab, people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The password is hashed in between, which takes its time."""
+    second = make_person("second", lab, Role.ADMINISTRATOR)
+    made = invite(lab=lab, role="administrator", author=by(second))
+
+    def removed(*_: object) -> None:
+        set_roles(lab=lab, user=second, roles=[], author=by(people.administrator))
+
+    monkeypatch.setattr(invitations, "checked_password", removed)
+    with pytest.raises(DeadLink, match="no longer"):
+        accept_with_new_account(secret=made.secret, username="mara", password=PASSWORD)
+    assert not User.objects.filter(username="mara").exists()
+
+
 @pytest.mark.parametrize("who", ["viewer", "operator", "reviewer", "outsider"])
 def test_others_invite_nobody(who: str, lab: Lab, people: People) -> None:
     with pytest.raises(NotAllowed):
@@ -258,6 +275,19 @@ def test_an_address_that_is_none_is_refused(address: str) -> None:
 def test_a_lab_needs_a_name() -> None:
     with pytest.raises(CommandError, match="letters"):
         first_link("  ")
+
+
+@pytest.mark.parametrize("name", ["a_b", "Ä_B", "a_-b"])
+def test_no_two_labs_share_the_names_of_their_secrets(name: str, client: Client) -> None:
+    make_lab("a-b")
+    assert first_link("A b"), "that is the lab itself"
+    with pytest.raises(CommandError, match="differs too little from a-b"):
+        call_command("first_administrator", lab=name)
+    client.force_login(User.objects.create_superuser("keeper"))
+    body = {"name": name, "slug": "a_b", "memberships-TOTAL_FORMS": 0, "memberships-INITIAL_FORMS": 0}
+    page = client.post(reverse("admin:record_lab_add"), body)
+    assert "differs too little from a-b" in page.text
+    assert list(Lab.objects.values_list("slug", flat=True)) == ["a-b"]
 
 
 def test_bad_wishes_are_refused(lab: Lab, people: People) -> None:
