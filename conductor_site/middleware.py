@@ -13,6 +13,7 @@ from django.template.loader import render_to_string
 from conductor_site.api.problems import MEDIA_TYPE, problem
 from jobs.deadline import within
 from record.errors import ConductorError
+from record.rest import drain
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +32,6 @@ POLICY = "; ".join(
         "base-uri 'none'",
     ]
 )
-DRAIN_BYTES = 8 * 1024 * 1024
 # Django would read it as an empty one, and what it asks for would be lost.
 _LENGTH_UNKNOWN = (
     "What you sent does not say how long it is (it came in chunks), so it was not read and nothing was changed. "
@@ -67,7 +67,6 @@ class BodyRefused(HttpResponse):
         super().__init__(status=status, headers={"Connection": "close"})
         # Without a length, Django's own reader takes the body for empty.
         self._body = request if _content_length(request) else request.META["wsgi.input"]
-        self._left = DRAIN_BYTES
         if request.path_info.startswith("/api/"):
             self.headers["Content-Type"] = MEDIA_TYPE
             self.content = json.dumps(
@@ -77,11 +76,7 @@ class BodyRefused(HttpResponse):
             self.content = _bare_page(status, message)
 
     def close(self) -> None:
-        try:
-            while self._left > 0 and (chunk := self._body.read(64 * 1024)):
-                self._left -= len(chunk)
-        except OSError:
-            log.info("the sender of a refused upload hung up")
+        drain(self._body)
         super().close()
 
 

@@ -459,7 +459,7 @@ class AddEvidence(GateCommand):
         return Response(EvidenceOutput(piece).data, status=201 if is_new else 200)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
-        drain(request)
+        drain(request._request, known_sender=request.user.is_authenticated)
         return super().finalize_response(request, response, *args, **kwargs)
 
 

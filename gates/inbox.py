@@ -3,9 +3,10 @@
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 
 from gates.models import Ballot, Gate
-from gates.policy import Facts, Policy, check
+from gates.policy import Policy, check
 from gates.protocols import find_protocol
 from gates.querysets import GateQuerySet
+from gates.services.people import facts_about
 from record.access import Ability, lab_ids
 from record.errors import BadInput
 from record.models import ActorKind, Membership
@@ -38,14 +39,7 @@ def what_waits(labs: object) -> GateQuerySet:
 
 
 def _may(gate: Gate, user: Someone, kind: str, roles: frozenset[str]) -> bool:
-    facts = Facts(
-        username=user.get_username(),
-        roles=roles,
-        kind=kind,
-        is_requester=gate.requested_by_id == user.pk,
-        is_delegate=gate.delegated_to_id == user.pk,
-        escalated=gate.escalated_at is not None,
-    )
+    facts = facts_about(gate, user, roles=roles, kind=kind)
     try:
         return find_protocol(gate) is not None and check(Policy.read(gate.policy), facts) is None
     except BadInput:  # a policy that was spoilt by hand: its own page says so

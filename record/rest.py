@@ -38,6 +38,8 @@ from record.services import Author
 
 log = logging.getLogger(__name__)
 
+DRAIN_BYTES = 8 * 1024 * 1024
+
 
 class StrictFilter(DjangoFilterBackend):
     """Filters by the query; a parameter that means nothing is refused, so that a misspelt one never shows too much."""
@@ -138,15 +140,15 @@ class RawBody(BaseParser):
         return stream
 
 
-def drain(request: Request) -> None:
-    """Read what is left of a body that was refused (larger ones than the limit never come so far): a socket closed on
-    unread bytes is reset, and the sender would see that instead of the answer."""
-    left = settings.UPLOAD_LIMIT_BYTES
+def drain(body: Any, *, known_sender: bool = False) -> None:
+    """Read and drop what is left of a body that was refused: a socket closed on unread bytes is reset, and the sender
+    would see that instead of the answer. All that may be sent of somebody who has signed in, else DRAIN_BYTES."""
+    left = settings.UPLOAD_LIMIT_BYTES if known_sender else DRAIN_BYTES
     try:
-        while left > 0 and (chunk := request._request.read(64 * 1024)):
+        while left > 0 and (chunk := body.read(min(left, 64 * 1024))):
             left -= len(chunk)
     except OSError:
-        log.info("the sender of a refused file hung up")
+        log.info("the sender of a refused body hung up")
 
 
 class Unkept:

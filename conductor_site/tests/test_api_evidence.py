@@ -259,6 +259,21 @@ def test_a_refused_file_is_read_to_its_end(gate: str, world: World, people: Peop
     assert body.tell() == 300_000
 
 
+@pytest.mark.parametrize(("who", "read_bytes"), [("viewer", 9 * 1024 * 1024), ("nobody", 8 * 1024 * 1024)])
+def test_of_nobodys_file_no_more_is_read_than_of_any_other_body(
+    who: str, read_bytes: int, world: World, people: People, client: Client
+) -> None:
+    client.logout()
+    if who == "viewer":
+        client.force_login(people.viewer)
+    body = BytesIO(bytes(9 * 1024 * 1024))
+    url = f"/api/v1/gates/{world.gate.pk}/evidence/?name=a.log&kind=log"
+    sent: dict[str, Any] = {"wsgi.input": body, "CONTENT_LENGTH": len(body.getvalue())}
+    answer = client.post(url, b"-", content_type="application/octet-stream", **sent)
+    assert answer.status_code == (400 if who == "viewer" else 401)
+    assert body.tell() == read_bytes
+
+
 WHOLE = bytes(range(48, 58))
 RANGES: list[tuple[str, int, bytes, str]] = [
     ("bytes=0-3", 206, b"0123", "bytes 0-3/10"),

@@ -15,12 +15,12 @@ def roles_in(user: Actor, lab_id: int) -> frozenset[str]:
     return frozenset(Membership.objects.filter(user_id=user.pk, lab_id=lab_id).values_list("role", flat=True))
 
 
-def facts_about(gate: Gate, user: Actor, *, roles: frozenset[str]) -> Facts:
-    """What the policy looks at in this person at this gate."""
+def facts_about(gate: Gate, user: Actor, *, roles: frozenset[str], kind: str | None = None) -> Facts:
+    """What the policy looks at in this person at this gate. `kind`: the account's, where it is known already."""
     return Facts(
         username=user.get_username(),
         roles=roles,
-        kind=kind_of(user),
+        kind=kind or kind_of(user),
         is_requester=gate.requested_by_id is not None and gate.requested_by_id == user.pk,
         is_delegate=gate.delegated_to_id is not None and gate.delegated_to_id == user.pk,
         escalated=gate.escalated_at is not None,
