@@ -10,7 +10,6 @@ from django.core.handlers.wsgi import WSGIHandler
 from django.core.signals import request_finished, request_started
 from django.db import close_old_connections, transaction
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from hypothesis.errors import Unsatisfiable
 from schemathesis import Case, GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
@@ -78,8 +77,16 @@ def test_every_answer_is_as_the_schema_says(role: str, world: World, schema: Any
     operations = [found.ok() for found in schema.get_all_operations()]
     assert len(operations) >= 50
     for operation in operations:
-        for mode in GenerationMode:
+        for mode in GenerationMode if may_be_wrong(operation) else [GenerationMode.POSITIVE]:
             try_out(operation, mode, world, headers, 1 if operation.path in SLOW_OUTSIDE else EXAMPLES.get(role, 1))
+
+
+def may_be_wrong(operation: Any) -> bool:
+    """Whether it takes any input that its schema forbids; looking for such input in vain takes a second each time."""
+    told = operation.definition.raw
+    taken = [(each["schema"], each["in"]) for each in told.get("parameters", [])]
+    free = [({"type": "string"}, "path"), ({"type": "string"}, "header")]  # any text is one
+    return "requestBody" in told or any(each not in free for each in taken)
 
 
 def try_out(operation: Any, mode: GenerationMode, world: World, headers: dict[str, str], count: int) -> None:
@@ -106,10 +113,8 @@ def try_out(operation: Any, mode: GenerationMode, world: World, headers: dict[st
             transaction.set_rollback(True)
         case.validate_response(response, checks=CHECKS)
 
-    try:
-        ask()
-    except Unsatisfiable:  # takes no input that could be wrong
-        assert (mode, asked) == (GenerationMode.NEGATIVE, 0)
+    ask()
+    assert asked, f"{operation.label} was not asked, {mode.value}"
 
 
 def point_at(case: Case, world: World) -> None:
