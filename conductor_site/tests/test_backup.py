@@ -24,7 +24,7 @@ DATABASE = "database.dump" if POSTGRESQL else "database.sqlite3"
 
 # Decides on new evidence again and again, until it is told to stop; says how often.
 WRITER = """
-import sys, django; django.setup()
+import sys, time, django; django.setup()
 from pathlib import Path
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -42,6 +42,7 @@ while not Path(sys.argv[1]).exists():
         shown = {"digest": "d" * 64, "items": {piece.name: piece.sha256}}
         decide(lab, person, subject=gate.subject(), gate_uuid=gate.uuid, evidence=shown)
     print(count, flush=True)
+    time.sleep(0.02)  # some hundreds are enough to look through
 """
 
 # Every piece of evidence and output of an agent, read as a page would, and every digest that a decision names, looked
@@ -108,6 +109,19 @@ def site(filled: Installation, tmp_path: Path) -> Iterator[Installation]:
     site.store.drop()
 
 
+@pytest.fixture(scope="module")
+def first_backup(filled: Installation, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A backup of what each site begins with."""
+    return make(filled, tmp_path_factory.mktemp("backed_up") / "backups")
+
+
+@pytest.fixture
+def made(first_backup: Path, tmp_path: Path) -> Path:
+    """A copy of it, in a folder of backups of its own."""
+    shutil.copytree(first_backup.parent, tmp_path / "backups")
+    return tmp_path / "backups" / first_backup.name
+
+
 @pytest.fixture
 def empty(tmp_path: Path) -> Iterator[Installation]:
     """One without a database, or with an empty one."""
@@ -134,11 +148,16 @@ def backups(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.name[0].isdigit())
 
 
+def await_a_later_second(known: set[Path]) -> None:
+    """A backup a second has its own name."""
+    while known and time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()) <= max(path.name for path in known):
+        time.sleep(0.1)
+
+
 def make(site: Installation, folder: Path, *options: str) -> Path:
     """Make a backup; its folder."""
     known = set(backups(folder)) if folder.exists() else set()
-    while known and time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()) <= max(path.name for path in known):
-        time.sleep(0.1)
+    await_a_later_second(known)
     site.manage("backup", str(folder), *options)
     (made,) = set(backups(folder)) - known
     return made
@@ -193,100 +212,86 @@ def test_what_is_backed_up_during_writes_holds_when_it_is_put_back(
     assert site.manage("verify_record").endswith("The record is whole.\n")
 
 
-def test_a_backup_is_its_owners_alone(site: Installation, tmp_path: Path) -> None:
-    folder = make(site, tmp_path / "backups")
-    modes = {path.name: path.stat().st_mode & 0o077 for path in folder.iterdir() if path.is_file()}
+def test_a_backup_is_its_owners_alone(made: Path, tmp_path: Path) -> None:
+    modes = {path.name: path.stat().st_mode & 0o077 for path in made.iterdir() if path.is_file()}
     assert {"manifest.json", DATABASE, "secret_key", "record_heads.jsonl", "evidence.txt", "agents.txt"} == modes.keys()
     assert set(modes.values()) == {0} and (tmp_path / "backups").stat().st_mode & 0o077 == 0
 
 
-def test_the_heads_that_outlived_a_lost_database_tell_what_is_lost(site: Installation, tmp_path: Path) -> None:
-    folder = make(site, tmp_path / "backups")
+def test_the_heads_that_outlived_a_lost_database_tell_what_is_lost(
+    site: Installation, made: Path, tmp_path: Path
+) -> None:
     with writing(site):
         pass
     again = Installation(site.folder, new_store(tmp_path), CONDUCTOR_DATA=str(site.data))
 
-    told = again.manage("restore", str(folder), fails=True)
+    told = again.manage("restore", str(made), fails=True)
     again.store.drop()
 
     assert "tell which decisions are lost" in told
     assert "the heads kept outside the database know of" in told and "that the database has not" in told
 
 
-def test_nothing_is_put_over_a_database(site: Installation, tmp_path: Path) -> None:
-    folder = make(site, tmp_path / "backups")
-    told = site.manage("restore", str(folder), fails=True)
+def test_nothing_is_put_over_a_database(site: Installation, made: Path) -> None:
+    told = site.manage("restore", str(made), fails=True)
     assert "A database is there already" in told or "The database is not empty" in told
     assert site.manage("verify_record").endswith("The record is whole.\n")
     assert "Nothing was being drained." in site.manage("resume")
 
 
 @pytest.mark.skipif(POSTGRESQL, reason="SQLite keeps its log in a file beside the database")
-def test_a_log_that_was_left_of_another_database_is_in_the_way_too(
-    site: Installation, empty: Installation, tmp_path: Path
-) -> None:
-    folder = make(site, tmp_path / "backups")
+def test_a_log_that_was_left_of_another_database_is_in_the_way_too(made: Path, empty: Installation) -> None:
     (empty.data / "conductor.sqlite3-wal").touch()
-    assert "conductor.sqlite3-wal" in empty.manage("restore", str(folder), fails=True)
+    assert "conductor.sqlite3-wal" in empty.manage("restore", str(made), fails=True)
 
 
-def test_a_restore_that_was_cut_off_starts_nothing(site: Installation, empty: Installation, tmp_path: Path) -> None:
-    folder = make(site, tmp_path / "backups")
-    assert "killed" in empty.python(KILLED_RESTORE, str(folder))
+def test_a_restore_that_was_cut_off_starts_nothing(made: Path, empty: Installation, tmp_path: Path) -> None:
+    assert "killed" in empty.python(KILLED_RESTORE, str(made))
     told = empty.manage("conduct", "--without-cluster", fails=True)
     assert "was cut off before it was told to start nothing" in told and "Traceback" not in told
     again = Installation(empty.folder, new_store(tmp_path), CONDUCTOR_DATA=str(empty.data))
-    told = again.manage("restore", str(folder))
+    told = again.manage("restore", str(made))
     again.store.drop()
     assert "The record is whole." in told and not (empty.data / "restoring").exists()
 
 
 @pytest.mark.skipif(POSTGRESQL, reason="there the tables come in one transaction")
-def test_a_database_that_is_made_meanwhile_is_not_replaced(
-    site: Installation, empty: Installation, tmp_path: Path
-) -> None:
-    folder = make(site, tmp_path / "backups")
+def test_a_database_that_is_made_meanwhile_is_not_replaced(made: Path, empty: Installation) -> None:
     there = empty.data / "conductor.sqlite3"
-    assert "A database is there already" in empty.python(HURRIED_RESTORE, str(folder), str(there))
+    assert "A database is there already" in empty.python(HURRIED_RESTORE, str(made), str(there))
     assert there.read_text() == "of a web server"
     assert [path.name for path in empty.data.iterdir() if "restoring" in path.name] == []
 
 
-def test_while_a_conduct_runs_nothing_is_restored(site: Installation, empty: Installation, tmp_path: Path) -> None:
-    folder = make(site, tmp_path / "backups")
+def test_while_a_conduct_runs_nothing_is_restored(made: Path, empty: Installation) -> None:
     with (empty.data / "conduct.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert "stop it first" in empty.manage("restore", str(folder), fails=True)
+        assert "stop it first" in empty.manage("restore", str(made), fails=True)
 
 
-def test_a_backup_without_its_database_is_refused_in_words(
-    site: Installation, empty: Installation, tmp_path: Path
-) -> None:
-    folder = make(site, tmp_path / "backups")
-    (folder / DATABASE).unlink()
-    told = empty.manage("restore", str(folder), fails=True)
+def test_a_backup_without_its_database_is_refused_in_words(made: Path, empty: Installation) -> None:
+    (made / DATABASE).unlink()
+    told = empty.manage("restore", str(made), fails=True)
     assert f"{DATABASE}: No such file or directory" in told and "Traceback" not in told
     assert not (empty.data / "restoring").exists()
 
 
-def test_a_backup_that_was_altered_is_refused_or_told(site: Installation, empty: Installation, tmp_path: Path) -> None:
-    folder = make(site, tmp_path / "backups")
-    (piece,) = (tmp_path / "backups" / "evidence").glob("??/*")
+def test_a_backup_that_was_altered_is_refused_or_told(made: Path, empty: Installation) -> None:
+    (piece,) = (made.parent / "evidence").glob("??/*")
     piece.write_bytes(b"another picture")
-    whole = (folder / DATABASE).read_bytes()
-    (folder / DATABASE).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    assert "is not what it was when the backup was made" in empty.manage("restore", str(folder), fails=True)
-    (folder / DATABASE).write_bytes(whole)
-    told = empty.manage("restore", str(folder), fails=True)
+    whole = (made / DATABASE).read_bytes()
+    (made / DATABASE).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert "is not what it was when the backup was made" in empty.manage("restore", str(made), fails=True)
+    (made / DATABASE).write_bytes(whole)
+    told = empty.manage("restore", str(made), fails=True)
     assert "It is back, but not whole" in told and f"evidence {piece.name}" in told
 
 
-def test_a_backup_of_a_later_version_is_refused(site: Installation, empty: Installation, tmp_path: Path) -> None:
-    folder = make(site, tmp_path / "backups")
-    manifest = json.loads((folder / "manifest.json").read_text())
+def test_a_backup_of_a_later_version_is_refused(made: Path, empty: Installation) -> None:
+    manifest = json.loads((made / "manifest.json").read_text())
     manifest["migrations"].append(["runs", "0999_later"])
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    assert "which knows of runs.0999_later" in empty.manage("restore", str(folder), fails=True)
+    (made / "manifest.json").write_text(json.dumps(manifest))
+    assert "which knows of runs.0999_later" in empty.manage("restore", str(made), fails=True)
     assert not (empty.data / "evidence").exists()
 
 
@@ -302,9 +307,8 @@ def test_evidence_that_is_missing_is_told_and_the_rest_is_kept(site: Installatio
     assert len(backups(tmp_path / "backups")) == 1
 
 
-def test_old_ones_are_removed_with_what_only_they_had(site: Installation, empty: Installation, tmp_path: Path) -> None:
-    root = tmp_path / "backups"
-    first = make(site, root)
+def test_old_ones_are_removed_with_what_only_they_had(site: Installation, made: Path, empty: Installation) -> None:
+    root, first = made.parent, made
     stray = root / "evidence" / "00" / ("00" + "a" * 62)
     stray.parent.mkdir(exist_ok=True)
     stray.touch()
@@ -316,18 +320,16 @@ def test_old_ones_are_removed_with_what_only_they_had(site: Installation, empty:
     assert "The record is whole." in empty.manage("restore", str(third))
 
 
-def test_a_clock_that_was_set_back_costs_no_backup(site: Installation, tmp_path: Path) -> None:
-    root = tmp_path / "backups"
-    first = make(site, root)
+def test_a_clock_that_was_set_back_costs_no_backup(site: Installation, made: Path) -> None:
+    root, first = made.parent, made
     first.rename(root / "29990101T000000Z")
     told = site.manage("backup", str(root), "--keep", "1")
     (left,) = backups(root)
     assert left.name != "29990101T000000Z" and "Removed: 29990101T000000Z." in told
 
 
-def test_no_part_of_a_backup_seems_whole(site: Installation, tmp_path: Path) -> None:
-    root = tmp_path / "backups"
-    first = make(site, root)
+def test_no_part_of_a_backup_seems_whole(site: Installation, made: Path) -> None:
+    root, first = made.parent, made
     code = """
 import os, shutil, signal, sys, django; django.setup()
 from pathlib import Path
@@ -344,7 +346,7 @@ if not pid:
     backup.make_backup(Path(sys.argv[1]), keep=1)
 assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
 """
-    time.sleep(1.1)  # a backup a second has its own name
+    await_a_later_second({first})
     site.python(code, str(root), first.name)
     (left,) = backups(root)
     assert left != first and (left / "manifest.json").exists()

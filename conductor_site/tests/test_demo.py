@@ -81,6 +81,7 @@ import os, signal, sys, django; django.setup()
 from django.core.management import call_command
 from conductor_site.management.commands import demo
 from conductor_site.management.commands.demo import Site
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background is started without it
 def stop(*_): os.kill(os.getpid(), signal.SIGINT)
 demo.{stopped_in} = stop
 call_command("demo")
