@@ -77,6 +77,7 @@ def test_a_killed_master_is_replaced(server: SshServer, login: Login) -> None:
     echo(shell)
     for pid in masters(server):
         os.kill(pid, signal.SIGKILL)  # leaves its socket behind
+    until(lambda: not masters(server), within_s=20, what="it is gone, and answers nobody any more")
     assert list((server.folder / "control").iterdir())
     assert echo(shell) == "hello"
 
