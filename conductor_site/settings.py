@@ -228,6 +228,8 @@ SPECTACULAR_SETTINGS = {
 
 # How long a submitter that gives no sign of life is left alone with a job that it has claimed.
 JOB_CLAIM_LEASE_S = env_int("CONDUCTOR_JOB_CLAIM_LEASE_S", 60, minimum=1)
+# How long whoever began to apply a gate's decision is left alone with it.
+GATE_APPLY_LEASE_S = env_int("CONDUCTOR_GATE_APPLY_LEASE_S", 180, minimum=1)
 # A task cluster that leaves its pulse untaken for so long, while nothing keeps it busy, is started anew.
 CLUSTER_HUNG_AFTER_S = env_int("CONDUCTOR_CLUSTER_HUNG_AFTER_S", 60, minimum=1)
 

@@ -12,8 +12,8 @@ from conductor_site.tests.stage import Stage
 from jobs.tests.cluster.slurm import SlurmCluster
 
 pytestmark = pytest.mark.slow
-JOBS = 24
-KILLS = 10
+JOBS = 16
+KILLS = 6  # make test-faults has many more
 LIMIT_S = 150
 
 

@@ -27,10 +27,10 @@ OF_WEB = ["answer_before_commit", "answer_committed"]
 OF_CONDUCT = [
     "apply_claimed", "apply_persisted", "apply_before_commit", "applied", "phase_prepared", "phase_before_commit",
 ]  # fmt: skip
-SLOW = {(boundary, "kill") for boundary in ("apply_claimed", "apply_persisted", "apply_before_commit")}
 AT_RANDOM = 8  # gates answered while everybody is killed at a random moment
 TOLD = 409
-APPLY_LEASE_S = 180  # after which another may take over what a dead process began to apply (gates.services.applying)
+APPLY_LEASE_S = 20  # after which another may take over what a dead process began to apply
+PATIENCE_S = 240.0
 
 # Begins runs of a pipeline of two phases with a gate between them, which sets a value that the second one uses.
 PREPARE = """
@@ -113,8 +113,6 @@ def run(ground: Ground, part: Part, *, server: Server | None = None, where: str)
     """As many runs as there are faults, each with one gate."""
     faults = [(point, action, "web") for point, action in product(OF_WEB, WORDS)]
     faults += [(point, action, "conduct") for point, action in product(OF_CONDUCT, WORDS)]
-    if ground.scale < 1:  # a small run has no time for another to be allowed to take over
-        faults = [each for each in faults if each[:2] not in SLOW]
     faults = ground.choose(faults, times=2)
     at_random = ground.times(AT_RANDOM)
     with ground.arena(part.name.replace(" ", "-"), where, server=server) as arena:
@@ -124,7 +122,7 @@ def run(ground: Ground, part: Part, *, server: Server | None = None, where: str)
             _at_boundary(arena, people, gate, boundary, action, whom)
         _at_random(arena, people, gates[len(faults) :])
         with suppress(TooLate):
-            arena.limits.until(lambda: _all_done(arena), what="all are done", within_s=APPLY_LEASE_S + 60, every_s=0.5)
+            arena.limits.until(lambda: _all_done(arena), what="all are done", within_s=PATIENCE_S, every_s=0.5)
         arena.settle()
         _judge(arena, gates)
         arena.judge_chain(part)
@@ -133,7 +131,10 @@ def run(ground: Ground, part: Part, *, server: Server | None = None, where: str)
 def _prepare(arena: Arena, runs: int) -> dict[str, Client]:
     """Two web servers, two `conduct`s, and so many runs that come to their gates; who answers through which server."""
     stage = arena.stage
-    stage.environment |= {"CONDUCTOR_PIPELINES": str(arena.folder / "pipelines")}
+    stage.environment |= {
+        "CONDUCTOR_PIPELINES": str(arena.folder / "pipelines"),
+        "CONDUCTOR_GATE_APPLY_LEASE_S": str(APPLY_LEASE_S),
+    }
     for shared in ("snapshots", "evidence"):  # as hosts share them
         (arena.folder / "var" / shared).mkdir()
         (arena.folder / "b").mkdir(exist_ok=True)

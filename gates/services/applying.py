@@ -4,6 +4,7 @@ import logging
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
@@ -23,7 +24,6 @@ from record.services import Author, record_event
 
 log = logging.getLogger(__name__)
 
-LEASE_S = 180  # whoever began has so long before another may take over
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 5, 600
 MAX_ATTEMPTS = 8  # then somebody has to look, and to ask for it
 
@@ -86,7 +86,7 @@ def _claim(gate_id: int) -> tuple[Gate, Decision] | None:
             return None
         changes: dict[str, Any] = {
             "apply_attempts": gate.apply_attempts + 1,
-            "apply_after": timezone.now() + timedelta(seconds=LEASE_S),
+            "apply_after": timezone.now() + timedelta(seconds=settings.GATE_APPLY_LEASE_S),
         }
         if gate.state == GateState.APPLYING and gate.apply_attempts >= MAX_ATTEMPTS:
             _give_up(gate)

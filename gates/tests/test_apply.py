@@ -5,12 +5,13 @@ from unittest.mock import patch
 
 import pytest
 import time_machine
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
 from gates.models import Gate
 from gates.services import apply_gate, reopen_gate, retry_applying
-from gates.services.applying import LEASE_S, MAX_ATTEMPTS
+from gates.services.applying import MAX_ATTEMPTS
 from gates.sweep import apply_decided
 from gates.tests.doubles import Keeper, Threshold, answer, ask
 from record.errors import InvalidTransition, NotAllowed
@@ -118,7 +119,7 @@ def test_killed_between_persisting_and_recording(gate: Gate, keeper: Keeper, thr
     assert gate.state == "applying" and keeper.calls == []
 
     assert apply_decided() == 0, "another may still be at it"
-    with later(LEASE_S + 1):
+    with later(settings.GATE_APPLY_LEASE_S + 1):
         assert apply_decided() == 1
 
     gate.refresh_from_db()
@@ -129,12 +130,12 @@ def test_killed_between_persisting_and_recording(gate: Gate, keeper: Keeper, thr
 def test_what_kills_whoever_applies_it_is_not_tried_for_ever(gate: Gate, people: People) -> None:
     for attempt in range(MAX_ATTEMPTS):
         with (
-            later((LEASE_S + 1) * attempt),
+            later((settings.GATE_APPLY_LEASE_S + 1) * attempt),
             patch("gates.services.applying._finish", side_effect=Killed),
             pytest.raises(Killed),
         ):
             apply_decided()
-    with later((LEASE_S + 1) * MAX_ATTEMPTS):
+    with later((settings.GATE_APPLY_LEASE_S + 1) * MAX_ATTEMPTS):
         assert apply_decided() == 0
 
     gate.refresh_from_db()
@@ -158,7 +159,7 @@ def test_one_that_stalled_cannot_finish_after_another_took_over(
     def stall(gate: Gate, decision: Decision) -> None:
         persist(gate, decision)
         threshold.persist = persist  # type: ignore[method-assign]
-        with later(LEASE_S + 1):
+        with later(settings.GATE_APPLY_LEASE_S + 1):
             assert apply_gate(gate.pk) is True
 
     threshold.persist = stall  # type: ignore[method-assign]
