@@ -23,7 +23,7 @@ def test_from_phase_1_to_m(plain_slurm: SlurmCluster, tmp_path: Path) -> None:
     data = tmp_path / "data"
     wishes = {
         "folder": str(folder), "target": {"slots": 4},
-        "cluster": {"conf_path": plain_slurm.env["SLURM_CONF"], "poll_floor_s": 1, "poll_ceiling_s": 3},
+        "cluster": {"conf_path": plain_slurm.env["SLURM_CONF"], "poll_floor_s": 1, "poll_ceiling_s": 1},
     }  # fmt: skip
     environment = os.environ | {
         "CONDUCTOR_DATA": str(data), "DJANGO_SETTINGS_MODULE": "conductor_site.settings", "PYTHONPATH": str(ROOT),
